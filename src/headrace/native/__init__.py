@@ -1,0 +1,1 @@
+"""The native core: `kernels` is pure, `engine` has the effects."""
