@@ -24,6 +24,7 @@ headrace::Key key_of(const nb::bytes& bytes) {
     return key;
 }
 
+// No conversions: a converted `out` would be a copy, and the caller's array would stay as it was.
 template <class Map>
 void bind_evaluation(nb::class_<Map>& cls) {
     cls.def_ro("n", &Map::n);
@@ -34,7 +35,7 @@ void bind_evaluation(nb::class_<Map>& cls) {
             nb::gil_scoped_release unlocked;
             headrace::forward_range(map, start, out.size(), out.data());
         },
-        "start"_a, "out"_a, "Fill `out` with the values at positions start, start + 1, …");
+        "start"_a, "out"_a.noconvert(), "Fill `out` with the values at positions start, start + 1, …");
     cls.def(
         "forward",
         [](const Map& map, Values positions, Out out) {
@@ -42,7 +43,8 @@ void bind_evaluation(nb::class_<Map>& cls) {
             nb::gil_scoped_release unlocked;
             return headrace::forward_at(map, positions.data(), positions.size(), out.data());
         },
-        "positions"_a, "out"_a, "Fill `out`; return the index of the first position outside 0..n-1, or -1.");
+        "positions"_a.noconvert(), "out"_a.noconvert(),
+        "Fill `out`; return the index of the first position outside 0..n-1, or -1.");
     cls.def(
         "inverse",
         [](const Map& map, Values ids, Out out) {
@@ -50,7 +52,8 @@ void bind_evaluation(nb::class_<Map>& cls) {
             nb::gil_scoped_release unlocked;
             return headrace::inverse_at(map, ids.data(), ids.size(), out.data());
         },
-        "ids"_a, "out"_a, "Fill `out` with the positions; return the index of the first id outside 0..n-1, or -1.");
+        "ids"_a.noconvert(), "out"_a.noconvert(),
+        "Fill `out` with the positions; return the index of the first id outside 0..n-1, or -1.");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Order(ABC):
         return self._forward(epoch, as_int64(positions, f"{self.name} order: positions"))
 
     def positions(self, epoch: int, ids: npt.ArrayLike) -> I64:
-        """Where each id stands in the epoch, the inverse; in a given order -1 if nowhere, the first place if several."""
+        """Where each id stands in the epoch. In a given order: -1 if nowhere, the first place if several."""
         check_epoch(epoch)
         return self._inverse(epoch, as_int64(ids, f"{self.name} order: ids"))
 

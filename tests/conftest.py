@@ -1,0 +1,13 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# The same examples in every run: a test that fails fails again. `short` is for builds that run slowly (sanitizers).
+settings.register_profile("default", deadline=None, derandomize=True, database=None)
+settings.register_profile("short", settings.get_profile("default"), max_examples=15)
+settings.register_profile("explore", deadline=None, max_examples=1000, database=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
