@@ -74,15 +74,15 @@ def expected(ids: npt.ArrayLike, *, seed: int = 0) -> dict[str, F32]:
     """What the samples with these ids must hold."""
     numbers = np.asarray(ids, np.uint64)
     # A multiplication by an odd number visits all values before any comes again; the seed shifts where it starts.
-    scattered: npt.NDArray[np.uint64] = numbers[:, None] * np.uint64(_ELEMENTS) + np.arange(_ELEMENTS, dtype=np.uint64)
-    scattered += np.uint64(seed % (1 << 32) * 0x9E3779B1)
-    scattered *= np.uint64(0x9E3779B97F4A7C15)
-    scattered >>= np.uint64(64 - _BITS)
+    scattered = numbers[:, None] * _ELEMENTS + np.arange(_ELEMENTS, dtype=np.uint64)
+    scattered += seed % (1 << 32) * 0x9E3779B1
+    scattered *= 0x9E3779B97F4A7C15
+    scattered >>= 64 - _BITS
     values = scattered.astype(np.float32)
     values *= np.float32(2.0**-_BITS)
     parameters = values[:, TRACE[0] * TRACE[1] :]
-    parameters[:, 0] = (numbers >> np.uint64(_ID_BITS)).astype(np.float32)
-    parameters[:, 1] = (numbers & np.uint64((1 << _ID_BITS) - 1)).astype(np.float32)
+    parameters[:, 0] = (numbers >> _ID_BITS).astype(np.float32)
+    parameters[:, 1] = (numbers & ((1 << _ID_BITS) - 1)).astype(np.float32)
     return {"trace": values[:, : TRACE[0] * TRACE[1]].reshape(-1, *TRACE), "parameters": parameters}
 
 
