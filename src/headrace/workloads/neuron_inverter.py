@@ -74,7 +74,8 @@ def expected(ids: npt.ArrayLike, *, seed: int = 0) -> dict[str, F32]:
     """What the samples with these ids must hold."""
     numbers = np.asarray(ids, np.uint64)
     # A multiplication by an odd number visits all values before any comes again; the seed shifts where it starts.
-    scattered = numbers[:, None] * _ELEMENTS + np.arange(_ELEMENTS, dtype=np.uint64)
+    first = numbers[:, None] * _ELEMENTS
+    scattered: npt.NDArray[np.uint64] = np.add(first, np.arange(_ELEMENTS, dtype=np.uint64), dtype=np.uint64)
     scattered += seed % (1 << 32) * 0x9E3779B1
     scattered *= 0x9E3779B97F4A7C15
     scattered >>= 64 - _BITS
