@@ -9,4 +9,5 @@ void register_expand(nb::module_& m);
 NB_MODULE(kernels, m) {
     m.doc() = "Pure kernels: permutations, residency loops, sorting and coalescing.";
     register_permutation(m);
+    register_expand(m);
 }

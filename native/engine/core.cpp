@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "engine/engine.hpp"
+#include "engine/pump.hpp"
+
+namespace headrace {
+
+namespace {
+
+// A thread takes several small reads at once, so that reads of a few microseconds do not queue for the lock; never more
+// than its share of what is left, so that the last reads of a span still run side by side.
+constexpr std::size_t most_reads = 16;
+constexpr std::int64_t most_bytes = 256 << 10;
+
+Mapping make_arena(std::int64_t nbytes) {
+    Mapping arena(nbytes);
+    arena.advise_huge();
+    arena.advise_not_in_fork();
+    return arena;
+}
+
+}  // namespace
+
+Core::Core(Options given, std::unique_ptr<Faults> injected)
+    : options(std::move(given)),
+      faults(std::move(injected)),
+      arena(make_arena(options.arena)),
+      pool(std::make_shared<Pool>(options.batch_bytes)),
+      files(options.paths, options.random, options.direct, *faults),
+      trace(options.trace),
+      means{files, *faults, trace, {options.bounce, options.bounce_below, options.align}, arena.data(), options.drop},
+      io("threads"),
+      schedule(options.batch_bytes, pool) {
+    if (!options.uring) return;
+    std::string why;
+    ring = Pump::make(*this, why);
+    io = ring != nullptr ? "uring" : "threads (" + why + ")";
+}
+
+Core::~Core() { pool->close(); }
+
+void Core::fail(const std::string& what) noexcept {
+    try {
+        const std::lock_guard lock(mutex);
+        if (failure.empty()) failure = what.empty() ? "unknown" : what;
+        stopped = true;
+        wake();
+    } catch (...) {
+        std::terminate();  // a broken mutex: there is nobody left to tell
+    }
+}
+
+bool Core::workable_now() {
+    return !repairs.empty() || schedule.can_gather() || (ring == nullptr && schedule.can_read());
+}
+
+void Core::wake() {
+    if (over()) {
+        workable.notify_all();
+        ready.signal();
+        room.signal();
+        if (ring != nullptr) ring->wake();
+        return;
+    }
+    if (idle > 0 && workable_now()) workable.notify_one();
+    if (ring != nullptr && ring->parked() && schedule.can_read()) ring->wake();
+    if (schedule.ready() || (finished && schedule.empty())) ready.signal();
+    if (schedule.unfinished() < options.max_spans) room.signal();
+}
+
+bool Core::pick(Job& job) {
+    if (schedule.pick_gather(job.gather)) return true;
+    if (!repairs.empty()) {
+        job.reads = {repairs.front().span, {repairs.front().read}};
+        job.at = repairs.front().at;
+        repairs.pop_front();
+        return true;
+    }
+    if (ring != nullptr) return false;
+    job.reads = schedule.pick_reads(most_reads, most_bytes, 2 * static_cast<std::size_t>(options.threads));
+    return job.reads.span != nullptr;
+}
+
+void Core::work(Progress& mine) {
+    Reader reader(means);
+    std::unique_lock lock(mutex);
+    bounce_bytes += reader.bounce_bytes();
+    while (!over()) {
+        Job job;
+        if (!pick(job)) {
+            ++idle;
+            const std::int64_t start = now_ns();
+            workable.wait(lock);
+            tally.idle_ns += now_ns() - start;
+            ++tally.wakeups;
+            --idle;
+            continue;
+        }
+        const bool reads = job.gather.span == nullptr;
+        if (reads) depth.change(1);
+        if (idle > 0 && workable_now()) workable.notify_one();
+        lock.unlock();
+        if (reads)
+            read(job, reader, mine);
+        else
+            gather(job);
+        job = {};
+        lock.lock();
+    }
+}
+
+void Core::gather(Job& job) {
+    const Step& step = job.gather.span->entries.steps[static_cast<std::size_t>(job.gather.step)];
+    Tally done;
+    copy_step(job.gather.span->entries.copies.data() + step.first, step.copies, arena.data(),
+              job.gather.span->batch[static_cast<std::size_t>(job.gather.step)], options.boxes, done);
+    const std::lock_guard lock(mutex);
+    tally.add(done);
+    schedule.complete_gather(job.gather);
+    wake();
+}
+
+void Core::read(Job& job, Reader& reader, Progress& mine) {
+    const Span& span = *job.reads.span;
+    Tally done;
+    std::vector<Failure> failures;
+    mine.span.store(span.number);
+    for (const std::int32_t r : job.reads.reads) {
+        if (stopped.load(std::memory_order_relaxed)) break;  // nobody will ask for what is missing
+        mine.read.store(r);
+        mine.since.store(now_ns());
+        const Read& read = span.read(r);
+        reader.run(span, read, std::max(job.at, read.offset), done, failures);
+    }
+    mine.span.store(-1);
+    const std::lock_guard lock(mutex);
+    depth.change(-1);
+    tally.add(done);
+    if (over()) return;
+    complete(job.reads.span, job.reads.reads.data(), job.reads.reads.size(), failures);
+}
+
+void Core::complete(const SpanPtr& span, const std::int32_t* reads, std::size_t n, const std::vector<Failure>& failures) {
+    for (const Failure& f : failures) schedule.add_failure(*span, f);
+    for (std::size_t i = 0; i < n; ++i) schedule.complete_read(*span, reads[i]);
+    schedule.settle();
+    wake();
+}
+
+void Core::pump() { ring->run(); }
+
+void Core::leave() {
+    const std::lock_guard lock(mutex);
+    --alive;
+    left.notify_all();
+}
+
+}  // namespace headrace

@@ -1,0 +1,65 @@
+// Which descriptor belongs to a file? Opened when first read, closed when long unused, never more than a few hundred.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/counters.hpp"
+#include "engine/faults.hpp"
+
+namespace headrace {
+
+// An open file. The table drops its reference to evict it; the descriptor closes when the last read of it is done.
+class OpenFile {
+  public:
+    OpenFile(int fd, bool direct) : fd(fd), direct(direct) {}
+    ~OpenFile();
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+
+    const int fd;
+    const bool direct;
+};
+
+using FilePtr = std::shared_ptr<const OpenFile>;
+
+class Files {
+  public:
+    Files(std::vector<std::string> paths, bool random, bool direct, const Faults& faults);
+
+    FilePtr get(std::int32_t file, Tally& tally, int& error);  // null with `error` where it cannot be opened
+    FilePtr find(std::int32_t file);                           // null where it is not open now
+    void refuse_direct(std::int32_t file, Tally& tally);       // the next `get` opens it buffered
+    void close();
+    const std::string& path(std::int32_t file) const { return paths_[static_cast<std::size_t>(file)]; }
+    std::int32_t count() const { return static_cast<std::int32_t>(paths_.size()); }
+    std::int64_t open_count() const;
+
+  private:
+    struct Entry {
+        FilePtr file;
+        std::list<std::int32_t>::iterator place;
+    };
+    FilePtr open(std::int32_t file, bool direct, Tally& tally, int& error);
+    int open_once(std::int32_t file, bool direct, Tally& tally) const;
+    void evict(std::size_t keep);
+
+    const std::vector<std::string> paths_;
+    const bool random_;
+    const bool direct_;
+    const std::size_t limit_;
+    const Faults& faults_;
+    mutable std::mutex mutex_;
+    std::list<std::int32_t> recent_;  // most recently used first
+    std::unordered_map<std::int32_t, Entry> open_;
+    std::unordered_set<std::int32_t> buffered_;  // files that refused direct I/O
+};
+
+}  // namespace headrace
