@@ -24,8 +24,9 @@ def generate(module: str, folder: Path) -> str:
     path = folder / f"{module}.pyi"
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-i", str(ROOT / "src")]
     subprocess.run([*command, "-m", f"headrace.native.{module}", "-o", str(path)], check=True)
-    config = ["--config", str(ROOT / "pyproject.toml")]
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", *config, str(path)], check=True)
+    for command in (["check", "-q", "--fix-only", "--select", "F401,I"], ["format", "-q"]):
+        config = ["--config", str(ROOT / "pyproject.toml")]
+        subprocess.run([sys.executable, "-m", "ruff", *command, *config, str(path)], check=True)
     return path.read_text()
 
 
