@@ -12,9 +12,11 @@ struct Picked {
     u32 value[kBlock], from[kBlock];
     std::size_t m = 0;
 
-    void add(u32 v, std::size_t i) {
+    // Without a branch, which would often be predicted wrongly: what is not `wanted` is overwritten by the next.
+    void add(u32 v, std::size_t i, bool wanted) {
         value[m] = v;
-        from[m++] = static_cast<u32>(i);
+        from[m] = static_cast<u32>(i);
+        m += wanted;
     }
     void put_back(u32* x, u32 offset = 0) const {
         for (std::size_t k = 0; k < m; ++k) x[from[k]] = value[k] + offset;
@@ -42,12 +44,10 @@ void within(const Cells& c, const u32* cell, u32* j, std::size_t m, Full full, L
     Picked common, tail;
     u32 cells[kBlock] = {}, t1[kBlock], t2[kBlock];
     for (std::size_t i = 0; i < m; ++i) {
-        if (cell[i] + 1 == c.count) {
-            tail.add(j[i], i);
-        } else {
-            cells[common.m] = cell[i];
-            common.add(j[i], i);
-        }
+        const bool is_last = cell[i] + 1 == c.count;
+        cells[common.m] = cell[i];
+        common.add(j[i], i, !is_last);
+        tail.add(j[i], i, is_last);
     }
     if (common.m > 0) {
         tweaks_of(c.key, cells, t1, t2, common.m);
@@ -176,8 +176,8 @@ Echo::Echo(std::uint64_t total, std::uint64_t carried, Key head_key, Key rest_ke
 void Echo::forward_block(u32* x, std::size_t m) const {
     Picked carried, others;
     for (std::size_t i = 0; i < m; ++i) {
-        if (x[i] < carry) carried.add(x[i], i);
-        else others.add(x[i] - carry, i);
+        carried.add(x[i], i, x[i] < carry);
+        others.add(x[i] - carry, i, x[i] >= carry);
     }
     head.forward_block(carried.value, carried.m);
     rest.forward_block(others.value, others.m);
@@ -189,8 +189,8 @@ void Echo::inverse_block(u32* x, std::size_t m) const {
     const u32 boundary = static_cast<u32>(n - carry);
     Picked carried, others;
     for (std::size_t i = 0; i < m; ++i) {
-        if (x[i] >= boundary) carried.add(x[i] - boundary, i);
-        else others.add(x[i], i);
+        carried.add(x[i] - boundary, i, x[i] >= boundary);
+        others.add(x[i], i, x[i] < boundary);
     }
     head.inverse_block(carried.value, carried.m);
     rest.inverse_block(others.value, others.m);
