@@ -126,15 +126,13 @@ void Core::read(Job& job, Reader& reader, Progress& mine) {
     const Span& span = *job.reads.span;
     Tally done;
     std::vector<Failure> failures;
-    mine.span.store(span.number);
     for (const std::int32_t r : job.reads.reads) {
         if (stopped.load(std::memory_order_relaxed)) break;  // nobody will ask for what is missing
-        mine.read.store(r);
-        mine.since.store(now_ns());
+        mine.start(span.number, r);
         const Read& read = span.read(r);
         reader.run(span, read, std::max(job.at, read.offset), done, failures);
     }
-    mine.span.store(-1);
+    mine.span = -1;
     const std::lock_guard lock(mutex);
     depth.change(-1);
     tally.add(done);

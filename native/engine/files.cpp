@@ -83,6 +83,10 @@ int Files::open_once(std::int32_t file, bool direct, Tally& tally) const {
         errno = fault;
         return -1;
     }
+    if (direct && faults_.refuse_direct) {
+        errno = EINVAL;
+        return -1;
+    }
     ++tally.syscalls, ++tally.opens;
     int fd;
     do {

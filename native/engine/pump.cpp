@@ -34,7 +34,8 @@ Pump::Pump(Core& core)
     : core_(core),
       scratch_(scratch_bytes),
       shaper_(core.means.rules, core.arena.data(), scratch_.data()),
-      slots_(static_cast<std::size_t>(core.options.depth)) {
+      slots_(static_cast<std::size_t>(core.options.depth)),
+      progress_(slots_.size()) {
     for (std::size_t s = slots_.size(); s-- > 0;) free_.push_back(s);
 }
 
@@ -43,6 +44,7 @@ Pump::~Pump() {
 }
 
 void Pump::wake() {
+    parked_ = false;
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = write(event_, &one, sizeof one);  // full means that it is awake already
 }
@@ -57,7 +59,7 @@ void Pump::fill() {
             Slot& slot = slots_[free_.back()];
             slot.span = work.span;
             slot.read = r;
-            slot.since = now_ns();
+            progress_[free_.back()].start(work.span->number, r);
             waiting_.push_back(free_.back());
             free_.pop_back();
         }
@@ -67,52 +69,59 @@ void Pump::fill() {
 }
 
 void Pump::run() {
-    for (;;) {
+    while (true) {
         fill();
-        Tally done;
-        std::vector<std::size_t> later;
-        bool handed = false;
-        for (const std::size_t s : waiting_) {
-            Slot& slot = slots_[s];
-            if (core_.stopped || !prepare(s, done)) {
-                repair(slot, slot.span->read(slot.read).offset);
-                free_.push_back(s);
-                handed = true;
-            } else if (slot.file == nullptr) {
-                later.push_back(s);
-            }
-        }
-        waiting_ = std::move(later);
-        hand_in(done);
-        if (core_.stopped && in_ring_ == 0) return;
-        if (handed && !core_.stopped) {
-            ring_.enter(0);  // slots came free: fill them before waiting
+        if (start_waiting()) {  // slots came free: fill them before sleeping
+            hand_in();
+            ring_.enter(0);
             continue;
         }
+        if (core_.stopped && in_ring_ == 0) return;
         if (!armed_) {
             ring_.poll(event_, wake_tag);
             armed_ = true;
         }
         const int n = ring_.enter(1);
-        if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY) throw Failed(std::string("io_uring_enter: ") + std::strerror(-n));
-        Tally reaped;
-        ++reaped.syscalls;
+        if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY)
+            throw Failed(std::string("io_uring_enter: ") + std::strerror(-n));
+        ++done_.syscalls;
         ring_.reap([&](std::uint64_t tag, std::int32_t result) {
-            if (tag == wake_tag) {
-                armed_ = false;
-                std::uint64_t count;
-                [[maybe_unused]] const ssize_t got = ::read(event_, &count, sizeof count);
-                ++reaped.wakeups;
-            } else {
-                finish(static_cast<std::size_t>(tag), result, reaped);
-            }
+            if (tag == wake_tag)
+                awake();
+            else
+                finish(static_cast<std::size_t>(tag), result);
         });
-        hand_in(reaped);
+        hand_in();
     }
 }
 
+void Pump::awake() {
+    armed_ = false;
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t got = ::read(event_, &count, sizeof count);
+    ++done_.wakeups;
+}
+
+// Puts the waiting slots into the ring; true where some went to the threads instead.
+bool Pump::start_waiting() {
+    std::vector<std::size_t> later;
+    bool handed = false;
+    for (const std::size_t s : waiting_) {
+        Slot& slot = slots_[s];
+        if (core_.stopped || !prepare(s)) {
+            repair(s, slot.span->read(slot.read).offset);
+            handed = true;
+        } else if (slot.file == nullptr) {
+            later.push_back(s);
+        }
+    }
+    waiting_ = std::move(later);
+    return handed && !core_.stopped;
+}
+
 bool Pump::lend_bounce(Slot& slot) {
-    const auto want = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(slot.request.nbytes, 64 << 10))));
+    const auto least = static_cast<std::uint64_t>(std::max<std::int64_t>(slot.request.nbytes, 64 << 10));
+    const auto want = static_cast<std::int64_t>(std::bit_ceil(least));
     for (auto it = bounces_.begin(); it != bounces_.end(); ++it)
         if (it->size() == want) {
             slot.bounce = std::move(*it);
@@ -129,12 +138,7 @@ bool Pump::lend_bounce(Slot& slot) {
     return true;
 }
 
-void Pump::free_bounce(Slot& slot) {
-    if (slot.bounce.size() > 0) bounces_.push_back(std::move(slot.bounce));
-    slot.bounce = Mapping();
-}
-
-bool Pump::prepare(std::size_t s, Tally& done) {
+bool Pump::prepare(std::size_t s) {
     Slot& slot = slots_[s];
     const Read& read = slot.span->read(slot.read);
     const Faults& faults = *core_.faults;
@@ -146,7 +150,7 @@ bool Pump::prepare(std::size_t s, Tally& done) {
     if (r.end < read.end()) return false;  // longer than the bounce buffer: many operations
     if (r.bounced && !lend_bounce(slot)) return true;  // without a file: it waits for another to finish
     slot.file = std::move(file);
-    ++done.operations;
+    ++done_.operations;
     core_.trace.add(read.file, r);
     if (r.bounced)
         ring_.read(slot.file->fd, slot.bounce.data(), r.nbytes, r.low, s);
@@ -158,65 +162,63 @@ bool Pump::prepare(std::size_t s, Tally& done) {
     return true;
 }
 
-void Pump::finish(std::size_t s, std::int32_t result, Tally& done) {
+void Pump::finish(std::size_t s, std::int32_t result) {
     --in_ring_;
     Slot& slot = slots_[s];
     const Read& read = slot.span->read(slot.read);
     const std::int64_t n = result < 0 ? 0 : core_.faults->clip(result, slot.file->direct ? core_.options.align : 1);
     const std::int64_t useful = slot.request.useful(n);
-    done.read_ns += now_ns() - slot.since;
-    done.bytes += useful;
-    done.rounding += n > useful ? n - useful : 0;
+    done_.read_ns += now_ns() - progress_[s].since;
+    done_.bytes += useful;
+    done_.rounding += n - useful;
     if (slot.request.bounced) {
         shaper_.scatter(*slot.span, read, read.offset, useful, slot.bounce.data() + (read.offset - slot.request.low));
-        done.bytes_bounced += useful;
+        done_.bytes_bounced += useful;
     }
-    if (useful == read.nbytes) {
-        done.pieces += read.pieces;
-        if (core_.options.drop) drop_behind(core_.means, *slot.span, read, done);
-        finished_.push_back({std::move(slot.span), slot.read});
-    } else {
+    if (useful < read.nbytes) {
         // A thread finds out why: it goes on where this one stopped, and meets the error or the end of the file itself.
-        useful > 0 ? ++done.short_reads : ++done.retries;
-        repair(slot, read.offset + useful);
+        ++(useful > 0 ? done_.short_reads : done_.retries);
+        repair(s, read.offset + useful);
+        return;
     }
+    done_.pieces += read.pieces;
+    if (core_.options.drop) drop_behind(core_.means, *slot.span, read, done_);
+    finished_.push_back({std::move(slot.span), slot.read});
+    release(s);
+}
+
+void Pump::repair(std::size_t s, std::int64_t at) {
+    repairs_.push_back({std::move(slots_[s].span), slots_[s].read, at});
+    release(s);
+}
+
+void Pump::release(std::size_t s) {
+    Slot& slot = slots_[s];
+    progress_[s].span = -1;
     slot.span = nullptr;
     slot.file = nullptr;
-    free_bounce(slot);
+    if (slot.bounce.size() > 0) bounces_.push_back(std::move(slot.bounce));
+    slot.bounce = Mapping();
     free_.push_back(s);
 }
 
-void Pump::repair(Slot& slot, std::int64_t at) {
-    repairs_.push_back({std::move(slot.span), slot.read, at});
-    slot.span = nullptr;
-    free_bounce(slot);
-}
-
-void Pump::hand_in(Tally& done) {
+void Pump::hand_in() {
     const std::lock_guard lock(core_.mutex);
-    core_.tally.add(done);
-    core_.bounce_bytes = std::max(core_.bounce_bytes, bounce_bytes_);
+    core_.tally.add(done_);
+    done_ = {};
+    core_.bounce_bytes += bounce_bytes_ - bounce_told_;
+    bounce_told_ = bounce_bytes_;
+    const bool any = !finished_.empty() || !repairs_.empty();
     core_.depth.change(-static_cast<std::int64_t>(finished_.size() + repairs_.size()));
-    if (!core_.over()) {
+    if (any && !core_.over()) {
         for (const Finished& f : finished_) core_.schedule.complete_read(*f.span, f.read);
         for (Repair& r : repairs_) core_.repairs.push_back(std::move(r));
-        if (!finished_.empty() || !repairs_.empty()) {
-            core_.schedule.settle();
-            core_.wake();
-        }
+        parked_ = false;  // it looks for work next, without being told
+        core_.schedule.settle();
+        core_.wake();
     }
     finished_.clear();
     repairs_.clear();
-}
-
-bool Pump::oldest(std::int64_t span, std::int32_t& read, std::int64_t& since) const {
-    bool found = false;
-    for (const Slot& slot : slots_)
-        if (slot.span != nullptr && slot.span->number == span && (!found || slot.since < since)) {
-            found = true;
-            read = slot.read, since = slot.since;
-        }
-    return found;
 }
 
 }  // namespace headrace

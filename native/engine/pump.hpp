@@ -5,6 +5,7 @@
 // piece of code for what is rare.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,28 +20,28 @@ class Pump {
     static std::unique_ptr<Pump> make(Core& core, std::string& why);  // null with the reason
     ~Pump();
     void run();
-    void wake();                           // from any thread
-    bool parked() const { return parked_; }  // under the lock: it waits and has room for more
-    // Under the lock: the read of a span that is longest in flight.
-    bool oldest(std::int64_t span, std::int32_t& read, std::int64_t& since) const;
+    void wake();                             // under the lock
+    bool parked() const { return parked_; }  // under the lock: it sleeps and has room for more
+    const std::deque<Progress>& progress() const { return progress_; }
 
   private:
     struct Slot {
         SpanPtr span;  // null: free
         std::int32_t read = -1;
-        std::int64_t since = 0;
-        FilePtr file;
+        FilePtr file;  // null: not in the ring yet
         Request request;
         Mapping bounce;
     };
     explicit Pump(Core& core);
     void fill();
-    bool prepare(std::size_t slot, Tally& done);  // false: it needs a thread
+    bool start_waiting();
+    bool prepare(std::size_t slot);  // false: it needs a thread
     bool lend_bounce(Slot& slot);
-    void free_bounce(Slot& slot);
-    void finish(std::size_t slot, std::int32_t result, Tally& done);
-    void hand_in(Tally& done);
-    void repair(Slot& slot, std::int64_t at);
+    void awake();
+    void finish(std::size_t slot, std::int32_t result);
+    void repair(std::size_t slot, std::int64_t at);
+    void release(std::size_t slot);
+    void hand_in();
 
     struct Finished {
         SpanPtr span;
@@ -54,10 +55,12 @@ class Pump {
     Mapping scratch_;
     Shaper shaper_;
     std::vector<Slot> slots_;
+    std::deque<Progress> progress_;  // one per slot
     std::vector<std::size_t> free_;
     std::vector<Mapping> bounces_;  // free bounce buffers
-    std::int64_t bounce_bytes_ = 0;
+    std::int64_t bounce_bytes_ = 0, bounce_told_ = 0;
     std::size_t in_ring_ = 0;
+    Tally done_;
     std::vector<Finished> finished_;
     std::vector<Repair> repairs_;
     std::vector<std::size_t> waiting_;  // slots without room to bounce

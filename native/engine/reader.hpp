@@ -49,9 +49,12 @@ struct Means {  // what readers share
     bool drop;  // tell the kernel to forget what landed in the arena: it is not read again from the cache
 };
 
-// What a thread is reading now, for whoever asks what the engine waits for.
+// What a thread or a slot of the ring is reading now, for whoever asks what the engine waits for.
 struct Progress {
     std::atomic<std::int64_t> span{-1}, read{-1}, since{0};
+    void start(std::int64_t of_span, std::int64_t of_read) {
+        span = of_span, read = of_read, since = now_ns();
+    }
 };
 
 class Reader {

@@ -16,9 +16,11 @@ void Schedule::submit(const SpanPtr& span) {
         groups_.push_back({span->first_step + g.first, span->first_step + g.last, g.nbytes, g.reads});
     groups_submitted_ += static_cast<std::int64_t>(span->groups.size());
     for (std::size_t s = 0; s < span->entries.steps.size(); ++s) {
-        StepState state{span, static_cast<std::int32_t>(s), span->first_group + span->group_of_step[s]};
+        StepState& state = steps_.emplace_back();
+        state.span = span;
+        state.step = static_cast<std::int32_t>(s);
+        state.group = span->first_group + span->group_of_step[s];
         state.keeps = span->keeps[s];
-        steps_.push_back(std::move(state));
     }
     if (span->reads_left > 0 || span->steps_left > 0) ++unfinished_;
     spans_.push_back(span);
@@ -196,6 +198,15 @@ std::int64_t Schedule::awaited_span() const {
         if (span->arena_left > 0) return span->number;
     }
     return group(head.group).reads_left > 0 ? head.span->number : -1;
+}
+
+bool Schedule::find(std::int64_t span, std::int64_t read, Read& out) const {
+    for (const SpanPtr& s : spans_) {
+        if (s->number != span || read < 0 || read >= static_cast<std::int64_t>(s->entries.reads.size())) continue;
+        out = s->read(static_cast<std::int32_t>(read));
+        return true;
+    }
+    return false;
 }
 
 std::string Schedule::waiting() const {

@@ -60,13 +60,14 @@ class Schedule {
     std::int64_t taken() const { return taken_; }
     std::int64_t submitted() const { return spans_submitted_; }
     std::string waiting() const;           // of the oldest step, as far as the schedule knows
+    bool find(std::int64_t span, std::int64_t read, Read& out) const;  // a read of a span that is not complete
     std::int64_t awaited_span() const;     // number of the span whose reads the oldest step waits for; -1: none
 
   private:
     struct StepState {
         SpanPtr span;
-        std::int32_t step;
-        std::int64_t group;
+        std::int32_t step = -1;  // of the span
+        std::int64_t group = -1;
         bool keeps = false;
         bool gathered = false;
         std::shared_ptr<Slab> slab;

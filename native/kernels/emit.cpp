@@ -31,7 +31,7 @@ void Expander::emit_step(Span& out) {
 void Expander::occupy(int64_t t, int32_t cell, uint32_t slot, int64_t units) {
     if (cells_[cell] != Slots::NONE)
         leaving_.push_back({t, cells_[cell]});
-    else
+    else if (switches_.policy != Policy::fixed)
         resident_used_ += units;
     cells_[cell] = slot;
 }
@@ -145,7 +145,7 @@ void Expander::read_into_batch(Span& out) {
             }
         }
     }
-    coalesce(wanted_, switches_.merging, out.reads, out.pieces);
+    coalesce(wanted_, merging_, out.reads, out.pieces);
 }
 
 }  // namespace headrace

@@ -10,7 +10,8 @@ Expander::Expander(Layout layout, Steps steps, Switches switches, int64_t start_
       sweep_{switches.round, switches.lead, std::max<int64_t>(1, switches.round / switches.span),
              switches.policy == Policy::fixed ? switches.resident : 0, layout_.n},
       residency_(make_residency(switches.policy, switches.resident)), slots_(switches.units, !layout_.fixed),
-      cells_(static_cast<size_t>(switches.resident), Slots::NONE), hints_(layout_.parts.size(), 0) {
+      cells_(static_cast<size_t>(switches.resident), Slots::NONE), hints_(layout_.parts.size(), 0),
+      merging_(switches.merging) {
     start_ = fed_ = emitted_ = freed_ = ready_ = window_ = before_ = steps_.start(start_step);
     if (layout_.fixed) reserve_ = steps_.batch;
     width_ = switches_.ramp ? std::min(steps_.batch, switches_.round) : switches_.round;
@@ -98,8 +99,10 @@ void Expander::admit(int64_t urgent_below, Span& out) {
     bool all_urgent = true;
     for (size_t k = 0; k < slice_entries_.size(); ++k) {
         int64_t t = position_of(slice_entries_[k].low);
+        const Position& p = ring_[t];
+        if (settles(p)) continue;
         all_urgent &= t < urgent_below;
-        if (k == 0 || slice_entries_[k].rank != slice_entries_[k - 1].rank) units += units_of(ring_[t].id);
+        if (k == 0 || slice_entries_[k].rank != slice_entries_[k - 1].rank) units += units_of(p.id);
     }
     if (stream_free() - units < (all_urgent ? 0 : reserve_)) admit_scarce(urgent_below, out);
     read_into_arena(out);
@@ -114,7 +117,7 @@ void Expander::admit_scarce(int64_t urgent_below, Span& out) {
     int64_t free = stream_free();
     for (const Entry& e : candidates) {
         int64_t t = position_of(e.low);
-        int64_t units = admitted.count(e.rank) ? 0 : units_of(ring_[t].id);
+        int64_t units = admitted.count(e.rank) || settles(ring_[t]) ? 0 : units_of(ring_[t].id);
         if (free - units >= (t < urgent_below || units == 0 ? 0 : reserve_)) {
             free -= units;
             admitted.insert(e.rank);
@@ -137,6 +140,7 @@ void Expander::read_into_arena(Span& out) {
             continue;
         }
         p.slot = slots_.take(units_of(p.id));
+        if (settles(p)) resident_used_ += units_of(p.id);  // a resident sample's room is set aside from the start
         slice_entries_[distinct++] = slice_entries_[k];
     }
     wanted_.clear();
@@ -154,7 +158,7 @@ void Expander::read_into_arena(Span& out) {
         }
         if (layout_.fixed) at += layout_.parts[part].fixed;
     }
-    coalesce(wanted_, switches_.merging, out.reads, out.pieces);
+    coalesce(wanted_, merging_, out.reads, out.pieces);
 }
 
 // A piece of the arena, cut where the chain goes on in another slot; `at` counts from the sample's first byte.

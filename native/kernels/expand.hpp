@@ -28,6 +28,7 @@ struct Switches {
     int64_t units, unit_nbytes;        // slots of the arena, resident ones included
     bool ramp, by_group;               // by_group: a window ends where id / round changes
     Merging merging;
+    std::vector<int64_t> ramp_gaps;    // of the first windows: the sparser they are, the wider a gap is worth reading
 };
 
 struct Span {
@@ -93,6 +94,7 @@ class Expander {
     void copy_row(uint32_t id, uint32_t slot, int64_t row, bool keep, Span& out);
     void occupy(int64_t t, int32_t cell, uint32_t slot, int64_t units);
     int64_t sample_nbytes(uint32_t id);
+    bool settles(const Position& p) const { return switches_.policy == Policy::fixed && p.cell >= 0; }
     int64_t units_of(uint32_t id) { return layout_.fixed ? 1 : (sample_nbytes(id) + switches_.unit_nbytes - 1) / switches_.unit_nbytes; }
     int64_t stream_free() const { return slots_.free() - (switches_.resident_units - resident_used_); }
     int64_t position_of(uint32_t low) const { return freed_ + static_cast<uint32_t>(low - static_cast<uint32_t>(freed_)); }
@@ -116,6 +118,7 @@ class Expander {
     std::vector<Entry> entries_;
     int64_t begin_ = 0, end_ = 0, slices_ = 0, slice_ = 0;
     bool pass_open_ = false, sweeping_ = false;
+    size_t pass_ = 0;  // passes so far
 
     // the sweep: positions from `sweep_from_` on; entries of each slice, and those read while the ramp ends
     int64_t sweep_from_ = NEVER, sweep_begin_ = 0, bucket_base_ = 0;
@@ -127,6 +130,7 @@ class Expander {
     std::vector<int64_t> rows_;   // of the step at hand: where each row of each field starts in its batch
     StepRow row_{};
     std::vector<Wanted> wanted_;
+    Merging merging_;
 };
 
 }  // namespace headrace

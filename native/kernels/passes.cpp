@@ -69,6 +69,8 @@ bool Expander::open_pass() {
     slices_ = switches_.mode == Mode::group ? 1 : std::max<int64_t>(1, (end_ - begin_) / switches_.span);
     slice_ = 0;
     pass_open_ = true;
+    merging_.gap = pass_ < switches_.ramp_gaps.size() ? switches_.ramp_gaps[pass_] : switches_.merging.gap;
+    ++pass_;
     return true;
 }
 
@@ -89,6 +91,7 @@ bool Expander::peek_slice(Slice& slice) {
 void Expander::take_slice() {
     slice_entries_.clear();
     if (!pass_open_) {
+        merging_.gap = switches_.merging.gap;
         if (!buckets_.empty()) {
             slice_entries_.swap(buckets_.front());
             buckets_.pop_front();

@@ -49,7 +49,8 @@ class Bound {
         Switches s{static_cast<Mode>(value("mode")), static_cast<Policy>(value("policy")),
                    value("resident"), value("resident_units"), value("round"), value("lead"), value("span"),
                    value("widest"), value("units"), value("unit_nbytes"), value("ramp") != 0, value("by_group") != 0,
-                   {value("gap"), value("max_read"), value("align"), layout.file_sizes}};
+                   {value("gap"), value("max_read"), value("align"), layout.file_sizes},
+                   nb::cast<std::vector<int64_t>>(switches["ramp_gaps"])};
         Steps st{step("batch"), step("used"), step("per_epoch"), step("total") < 0 ? NEVER : step("total")};
         core_ = std::make_unique<Expander>(std::move(layout), st, s, start_step);
     }

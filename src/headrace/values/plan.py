@@ -18,8 +18,9 @@ class Switches:
     """One setting of everything that can be chosen. Samples and positions are counts, the rest bytes.
 
     `resident` samples are kept across epochs under `residency`; `round` is K for a sweep, the width of a window or
-    group, and one step for direct reads. `slots` samples fit into the streaming part of the arena. `span` positions
+    group, and one step for direct reads. `slots` are in the arena for samples under way. `span` positions
     are expanded and read together; a sample is in memory `lead` positions before its use. `batches` are prepared ahead.
+    A `ramp` starts with windows of one step, two, four…, which read through gaps of up to `ramp_gaps` bytes each.
     Direct I/O (`direct_io`) reads around the page cache, in multiples of `align`.
     """
 
@@ -34,6 +35,7 @@ class Switches:
     max_read: int
     batches: int
     ramp: bool = True
+    ramp_gaps: tuple[int, ...] = ()
     direct_io: bool = False
     align: int = 1
 
@@ -86,9 +88,13 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """Where things lie in memory, in bytes. A slot holds one sample; a ragged sample takes as many pages as it needs."""
+    """Where things lie in memory, in bytes. A slot holds one sample; a ragged sample takes as many slots as it needs.
+
+    The arena has `Switches.slots` slots for samples under way and `resident_slots` for those that stay.
+    """
 
     slot_nbytes: int
+    resident_slots: int
     arena_nbytes: int
     batch_nbytes: int
     batches_nbytes: int
