@@ -74,9 +74,17 @@ class BudgetError(HeadraceError):
     """More samples failed than `on_error` allows."""
 
 
+class WorkerError(HeadraceError):
+    """A worker process died, or raised something that cannot leave it."""
+
+
 class DeadlineError(HeadraceError, TimeoutError):
     """A wait did not end in time. The message says what was waited for."""
 
 
 class ClosedError(HeadraceError, RuntimeError):
     """The loader was closed, belongs to another process, or its run is over."""
+
+
+class SkippedSampleWarning(UserWarning):
+    """A sample was left out of its batch, with `on_error="warn"`."""

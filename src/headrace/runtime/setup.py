@@ -1,0 +1,234 @@
+"""What does a loader know before its first batch?
+
+Its arguments, and what follows from them: the dataset, the order, the steps, the memory, the storage and the plan. Each
+is worked out when it is first asked for and then kept. Nothing here takes memory, starts a thread or reads a sample, so
+`explain` costs the same with and without an accelerator in the room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from headrace import config, formats
+from headrace.cost import assume_storage, memory_budget
+from headrace.errors import InputError, UnsupportedError
+from headrace.formats.check import check_unchanged
+from headrace.formats.dataset import Dataset
+from headrace.formats.map import MapDataset, is_map
+from headrace.order.make import make_order
+from headrace.runtime.failures import Failures, Policy
+from headrace.runtime.mapped import MapSource
+from headrace.runtime.pipeline import Pipeline, Source, Workers
+from headrace.runtime.storage import Reading, StorageSource
+from headrace.runtime.work import MapWork, Transform, TransformWork
+from headrace.values.cost import Cost, Storage
+from headrace.values.plan import Plan
+from headrace.values.run import Order, Run, Steps
+
+KINDS = ("threads", "processes")
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What the user gave, unchanged."""
+
+    dataset: Any
+    global_batch_size: int | None = None
+    batch_size: int | None = None
+    epochs: int | None = None
+    shuffle: Any = "exact"
+    seed: int = 0
+    drop_last: bool = False
+    memory: int | str | None = None
+    storage: Storage | None = None
+    step_seconds: float = 0.0
+    transform: Any = None
+    collate: Callable[[list[Any]], Any] | None = None
+    workers: int = 2
+    workers_kind: str = "threads"
+    on_error: str = "raise"
+    max_failures: float | None = None
+    timeout: float = 300.0
+    reading: Reading = field(default_factory=Reading)
+    order_options: Mapping[str, Any] = field(default_factory=dict)
+    switches: Mapping[str, Any] = field(default_factory=dict)
+    ahead: int | None = None
+    start_worker: Callable[[int], object] | None = None
+    start_method: str = "spawn"
+    across_epochs: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.global_batch_size is None) == (self.batch_size is None):
+            raise InputError(
+                f"global_batch_size={self.global_batch_size!r} and batch_size={self.batch_size!r}: give exactly one; "
+                "global_batch_size is the samples of a step, batch_size those of a step on one rank"
+            )
+        for name, value, least in (
+            ("global_batch_size", self.global_batch_size, 1),
+            ("batch_size", self.batch_size, 1),
+            ("epochs", self.epochs, 1),
+            ("workers", self.workers, 0),
+        ):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise InputError(f"{name}={value!r}: expected a whole number from {least}")
+        if self.workers_kind not in KINDS:
+            raise InputError(f"workers_kind={self.workers_kind!r}: expected one of {', '.join(map(repr, KINDS))}")
+        if not self.timeout > 0:
+            raise InputError(f"timeout={self.timeout!r}: every wait has a deadline; give seconds above 0")
+
+
+class Setup:
+    """What follows from the arguments."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.policy_seen = False
+
+    @cached_property
+    def dataset(self) -> Dataset | MapDataset:
+        """The dataset, opened if a path or an object was given."""
+        given = self.arguments.dataset
+        if isinstance(given, Dataset | MapDataset):
+            return given
+        if isinstance(given, str | os.PathLike | list | tuple) or is_map(given):
+            return formats.open(given)
+        raise InputError(
+            f"a {type(given).__name__} is no dataset: give a path, what headrace.open() gave, or an object with "
+            "__len__ and __getitem__ (an iterable dataset has no order that could be planned)"
+        )
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the samples come from the user's object rather than from extents."""
+        return isinstance(self.dataset, MapDataset)
+
+    @cached_property
+    def order(self) -> Order:
+        """The order of the samples."""
+        a = self.arguments
+        return make_order(a.shuffle, n=self.dataset.n, seed=a.seed, **a.order_options)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """How the order becomes steps."""
+        a = self.arguments
+        self._check_world()
+        size = a.global_batch_size or a.batch_size or 1
+        steps = Steps(length=self.order.length, global_batch_size=size, drop_last=a.drop_last, epochs=a.epochs)
+        if steps.per_epoch == 0:
+            raise InputError(
+                f"drop_last=True leaves no step: {self.order.length:,} samples are fewer than one batch of {size:,}; "
+                "make the batch smaller, or keep the last one"
+            )
+        return steps
+
+    @cached_property
+    def memory(self) -> tuple[int, str]:
+        """The bytes that the loader may hold, and why so many."""
+        return memory_budget(self.arguments.memory)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage as it was given, or as it is assumed from what the kernel says."""
+        return self.arguments.storage or assume_storage([file.path for file in self.dataset.layout.files])
+
+    @cached_property
+    def run(self) -> Run:
+        """The run as the planner sees it."""
+        cost = Cost(self.storage, step_seconds=self.arguments.step_seconds)
+        return Run(layout=self.dataset.layout, order=self.order, steps=self.steps, memory=self.memory[0], cost=cost)
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
+        if self.mapped:
+            if self.arguments.switches:
+                raise UnsupportedError(
+                    f"{', '.join(f'{k}=' for k in self.arguments.switches)}: a map dataset reads its samples itself, "
+                    "so there is nothing to plan but the order; leave these out, or open the files with headrace.open()"
+                )
+            return None
+        from headrace.plan.decide import decide
+
+        return decide(self.run, **self.arguments.switches)
+
+    @cached_property
+    def failures(self) -> Failures:
+        """The samples that failed, over the loader's life."""
+        a = self.arguments
+        return Failures(Policy.parse(on_error=a.on_error, max_failures=a.max_failures, n=self.dataset.n))
+
+    @cached_property
+    def transform(self) -> Transform | None:
+        """The user's transform, with its fields checked."""
+        if self.arguments.transform is None:
+            return None
+        transform = Transform(self.arguments.transform)
+        if not self.mapped:
+            transform.check(list(self.dataset.fields))
+        return transform
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Who does the work beside the loop."""
+        a = self.arguments
+        return Workers(
+            count=a.workers,
+            kind=a.workers_kind,
+            ahead=a.ahead if a.ahead is not None else 2 * max(a.workers, 1),
+            timeout=a.timeout,
+            method=a.start_method,
+            start=a.start_worker,
+        )
+
+    def check(self) -> None:
+        """Raise if a file of the dataset is not the one that was opened."""
+        check_unchanged(self.dataset.layout)
+
+    def pipeline(self, start: int) -> Pipeline:
+        """A pipeline from run-global step `start` on; not yet open."""
+        source: Source
+        if isinstance(self.dataset, MapDataset):
+            a = self.arguments
+            work = MapWork(
+                dataset=self.dataset,
+                collate=a.collate,
+                transform=self.transform,
+                stop_at_failure=self.failures.policy.on_error == "raise",
+            )
+            source = MapSource(order=self.order, steps=self.steps, start=start, one_epoch=not a.across_epochs)
+            return Pipeline(source=source, work=work, workers=self.workers)
+        source = self._storage_source(start)
+        transform = None if self.transform is None else TransformWork(self.transform)
+        return Pipeline(source=source, work=transform, workers=self.workers)
+
+    def _storage_source(self, start: int) -> StorageSource:
+        from headrace.plan.expand import expand
+
+        plan = self.plan
+        assert plan is not None
+        if self.arguments.collate is not None:
+            raise UnsupportedError(
+                "collate= joins the samples of a map dataset; a dataset of files comes as whole arrays: use transform="
+            )
+        return StorageSource(
+            plan=plan,
+            spans=partial(expand, plan, start),
+            failures=self.failures,
+            reading=self.arguments.reading,
+            timeout=self.arguments.timeout,
+            held=self.workers.ahead if self.transform is not None and self.workers.count else 0,
+        )
+
+    def _check_world(self) -> None:
+        launcher = config.load().launcher
+        if launcher.size > 1:
+            raise UnsupportedError(
+                f"this process is rank {launcher.rank} of {launcher.size} ({launcher.name}), and this version of "
+                "headrace has no cluster support: every rank would train on all samples. Run one process, or unset the "
+                "launcher's variables if the ranks are meant to be independent"
+            )
