@@ -14,7 +14,7 @@ JOBS ?= 2
 PY := .venv/bin/python
 STAGE := @.ci/stage
 PIP := $(PY) -m pip install --disable-pip-version-check --constraint constraints.txt
-INPLACE := env SKBUILD_WHEEL_CMAKE=false SKBUILD_EDITABLE_MODE=inplace
+INPLACE := env SKBUILD_WHEEL_CMAKE=false SKBUILD_WHEEL_PY_API=py3 SKBUILD_EDITABLE_MODE=inplace
 CMAKE := .venv/bin/cmake
 CORE := CMakeLists.txt $(shell find native)
 
