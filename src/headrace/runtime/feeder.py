@@ -71,7 +71,7 @@ class Planned:
         """Count a span."""
         self.spans += 1
         self.steps += len(span.steps)
-        self.samples += int(np.count_nonzero(span.pieces["part"] == 0))
+        self.samples += len(np.unique(span.pieces["id"]))
         self.operations += len(span.reads)
         self.nbytes += span.nbytes
         self.pieces += len(span.pieces)

@@ -18,10 +18,11 @@ from headrace.runtime.metrics import Meter
 from headrace.runtime.report import Report, make_report
 from headrace.runtime.session import Session, check_epoch
 from headrace.runtime.setup import Arguments, Setup
-from headrace.runtime.state import Position, load_state, save_state
+from headrace.runtime.state import load_state, save_state
 from headrace.runtime.storage import Reading
 from headrace.values.cost import Storage
 from headrace.values.plan import Plan
+from headrace.values.run import Order
 
 
 class Loader:
@@ -115,6 +116,11 @@ class Loader:
         return self._setup.dataset
 
     @property
+    def order(self) -> Order:
+        """The order of the samples: `order.ids(epoch, start, stop)`."""
+        return self._setup.order
+
+    @property
     def plan(self) -> Plan | None:
         """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
         return self._setup.plan
@@ -179,7 +185,12 @@ class Loader:
         if self._session_made is None:
             s = self._setup
             self._session_made = Session(
-                steps=s.steps, start=s.pipeline, check=s.check, failures=s.failures, meter=self._meter
+                steps=s.steps,
+                start=s.pipeline,
+                check=s.check,
+                failures=s.failures,
+                meter=self._meter,
+                across_epochs=s.arguments.across_epochs,
             )
         return self._session_made
 
@@ -199,6 +210,3 @@ class EpochIterator:
 
     def __next__(self) -> Any:
         return self._session.advance(self._pass)
-
-
-__all__ = ["EpochIterator", "Loader", "Position"]

@@ -45,7 +45,9 @@ class Session:
         check: Callable[[], None],
         failures: Failures,
         meter: Meter,
+        across_epochs: bool,
     ) -> None:
+        self._across_epochs = across_epochs
         self.position = Position()
         self._steps = steps
         self._start = start
@@ -196,7 +198,8 @@ class Session:
     def _finish(self, current: Pass) -> None:
         current.state = "ended"
         self._meter.end(self.counters(), finished=True)
-        if self._steps.epochs is not None and self.position.epoch >= self._steps.epochs:
+        over = self._steps.epochs is not None and self.position.epoch >= self._steps.epochs
+        if over or not self._across_epochs:
             self._close_pipeline()
 
     def _end_pass(self, state: str, why: str) -> None:

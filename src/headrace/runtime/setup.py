@@ -81,6 +81,13 @@ class Arguments:
             raise InputError(f"timeout={self.timeout!r}: every wait has a deadline; give seconds above 0")
 
 
+def is_paths(given: object) -> bool:
+    """Whether this is a path or several; a list of anything else is a map dataset."""
+    if isinstance(given, list | tuple):
+        return bool(given) and all(isinstance(item, str | os.PathLike) for item in given)
+    return isinstance(given, str | os.PathLike)
+
+
 class Setup:
     """What follows from the arguments."""
 
@@ -94,7 +101,7 @@ class Setup:
         given = self.arguments.dataset
         if isinstance(given, Dataset | MapDataset):
             return given
-        if isinstance(given, str | os.PathLike | list | tuple) or is_map(given):
+        if is_paths(given) or is_map(given):
             return formats.open(given)
         raise InputError(
             f"a {type(given).__name__} is no dataset: give a path, what headrace.open() gave, or an object with "
