@@ -24,6 +24,9 @@ def layout_of(counts, offset, *, size, stride=10, nbytes=10):
 def test_bounds_name_the_first_sample_that_is_cut():
     """Exactly at the end is fine; one byte less names the sample, its field and its bytes."""
     check_bounds(layout_of([3, 4], [0, 100], size=140))
+    for size, sample in ((139, 6), (130, 6), (129, 5)):
+        with pytest.raises(TruncatedFileError, match=f"sample {sample} of"):
+            check_bounds(layout_of([3, 4], [0, 100], size=size))
     with pytest.raises(
         TruncatedFileError, match=r"/data/a ends at byte 125 but sample 5 of field 'x' lies at 120–130"
     ) as caught:

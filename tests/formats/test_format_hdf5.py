@@ -196,6 +196,18 @@ def test_an_array_type_adds_its_shape_to_the_sample(tmp_path):
     assert_reads(ds, range(4), read_all(tmp_path / "a.h5", ("c", "k")))
 
 
+def test_structs_with_gaps_keep_their_offsets(tmp_path):
+    """A C compiler's struct: the bytes between its members are not read as data."""
+    kind = np.dtype([("flag", "u1"), ("x", ">f8"), ("tag", "S3"), ("n", "<i4")], align=True)
+    data = np.zeros(5, kind)
+    data["flag"], data["x"], data["tag"], data["n"] = 1, np.arange(5), b"abc", 7
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["s"] = data
+    got = hf.open(tmp_path / "a.h5").read(range(5))["s"]
+    for name in kind.names:
+        assert got[name].tolist() == data[name].tolist()
+
+
 def test_enums_are_delivered_as_their_integers(tmp_path):
     """An enum is its base type; a boolean is an enum that h5py calls bool."""
     with h5py.File(tmp_path / "a.h5", "w") as f:
@@ -223,6 +235,20 @@ def test_a_group_is_not_a_field(tmp_path):
         f["g/x"] = np.zeros(3)
     with pytest.raises(FieldError, match="'g' is a group, not a dataset; it holds 'g/x'"):
         hf.open(tmp_path / "a.h5", "g")
+
+
+def test_links_within_the_file_are_followed_and_those_into_others_refused(tmp_path):
+    """An address in another file is not one in this."""
+    make(tmp_path / "other.hdf", x=np.zeros(3))
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(3)
+        f["soft"], f["far"] = h5py.SoftLink("/x"), h5py.ExternalLink(str(tmp_path / "other.hdf"), "/x")
+        f["gone"] = h5py.SoftLink("/nowhere")
+    assert_reads(hf.open(tmp_path / "a.h5", "soft"), range(3), {"soft": np.arange(3)})
+    with pytest.raises(UnsupportedError, match=r"'far' is a link into .*other\.hdf"):
+        hf.open(tmp_path / "a.h5", "far")
+    with pytest.raises(FieldError, match="no field 'gone'"):
+        hf.open(tmp_path / "a.h5", "gone")
 
 
 def test_fields_of_unequal_length_are_refused(tmp_path):

@@ -14,18 +14,21 @@ from headrace.formats.selection import resolve_selection, split_ids
 
 @st.composite
 def segments(draw):
-    """Segments of random runs, some of which continue each other."""
-    runs = draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, 6), st.integers(0, 2), st.integers(0, 60), st.sampled_from([4, 8]), st.integers(1, 4)
-            ),
-            min_size=1,
-            max_size=6,
-        ).filter(lambda runs: any(r[0] for r in runs))
-    )
+    """Segments of random runs; half of them begin where the one before would have gone on."""
+    runs: list[list[int]] = []
+    for _ in range(draw(st.integers(1, 6))):
+        run = [draw(v) for v in (st.integers(1, 5), st.integers(0, 2), st.integers(0, 99), st.sampled_from([4, 8]))]
+        if runs and draw(st.booleans()):
+            count, file, offset, stride, _ = runs[-1]
+            run[1], run[2] = file, offset + count * stride
+        runs.append([*run, draw(st.integers(1, 2))])
     counts, file, offset, stride, nbytes = zip(*runs, strict=True)
-    return make_segments(counts=counts, file=file, offset=[4 * o for o in offset], stride=stride, nbytes=nbytes)
+    return make_segments(counts=counts, file=file, offset=offset, stride=stride, nbytes=nbytes)
+
+
+def test_runs_of_no_samples_are_dropped():
+    s = make_segments(counts=[0, 2, 0, 1], file=[0, 1, 2, 3], offset=0, stride=1, nbytes=1)
+    assert (s.n, s.first.tolist(), s.file.tolist()) == (3, [0, 2], [1, 3])
 
 
 def table(s):
@@ -41,6 +44,12 @@ def test_merging_changes_no_extent(s):
     merged = merge_segments(s)
     assert_well_formed(merged)
     assert table(merged) == table(s)
+    assert len(merged.first) <= len(s.first)
+
+
+def test_runs_that_continue_each_other_become_one():
+    s = make_segments(counts=[3, 2, 4], file=0, offset=[10, 22, 30], stride=4, nbytes=3)
+    assert len(merge_segments(s).first) == 1
 
 
 @given(segments(), st.data())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -39,7 +38,7 @@ class Dataset:
     def __len__(self) -> int:
         return self.layout.n
 
-    @cached_property
+    @property
     def fields(self) -> Mapping[str, Field]:
         """The fields by name, in their order."""
         return MappingProxyType({f.name: f for f in self.layout.fields})

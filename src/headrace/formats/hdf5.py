@@ -104,6 +104,8 @@ def _find_dataset(file: Any, name: str, path: str) -> Any:
     except (KeyError, OSError) as error:
         raise FormatError(f"{path}: the entry {name!r} cannot be opened: {error}; the file may be damaged") from error
     if isinstance(found, h5py.Dataset):
+        if found.file.filename != file.filename:
+            raise UnsupportedError(f"{path}: {name!r} is a link into {found.file.filename}: open that file instead")
         if not found.shape:
             raise FieldError(f"{path}: dataset {name!r} is a single value, not one value per sample")
         return found

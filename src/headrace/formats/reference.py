@@ -94,12 +94,10 @@ class _Reader:
 
     def _descriptor(self, file: int) -> int:
         if file not in self._open:
-            descriptor = os.open(self._layout.files[file].path, os.O_RDONLY | os.O_CLOEXEC)
-            self._stack.callback(os.close, descriptor)
             if len(self._open) >= 256:
                 # A folder of 100,000 files must not run into the limit of open files: start over with none.
                 self._stack.close()
                 self._open.clear()
-                return self._descriptor(file)
-            self._open[file] = descriptor
+            self._open[file] = os.open(self._layout.files[file].path, os.O_RDONLY | os.O_CLOEXEC)
+            self._stack.callback(os.close, self._open[file])
         return self._open[file]
