@@ -34,6 +34,7 @@ RULES: dict[str, set[str]] = {
     "workloads": BASE | {"headrace.cost.sizes"},
     "runtime": {"headrace"},
     "adapters": {"headrace"},
+    "torch": {"headrace.adapters"},
     "cli": {"headrace"},
 }
 ENGINE = "headrace.native.engine"

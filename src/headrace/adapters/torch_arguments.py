@@ -89,8 +89,8 @@ class Chosen:
     def _check_batch_sampler(self) -> None:
         if type(self.batch_sampler) is not BatchSampler:
             raise UnsupportedError(
-                f"batch_sampler={type(self.batch_sampler).__name__}: batches of any content have no plan. Give the order "
-                "as sampler= with batch_size=, or torch's own BatchSampler"
+                f"batch_sampler={type(self.batch_sampler).__name__}: batches of any content have no plan. Give the "
+                "order as sampler= with batch_size=, or torch's own BatchSampler"
             )
         if self.batch_size != 1 or self.shuffle or self.sampler is not None or self.drop_last:
             raise InputError("batch_sampler= excludes batch_size=, shuffle=, sampler= and drop_last=: it sets them")
@@ -197,7 +197,8 @@ def _check_dataset(dataset: Any) -> None:
     ):
         raise UnsupportedError(
             f"{type(dataset).__name__} is an iterable dataset: its samples have no ids, so their order cannot be "
-            "planned, shuffled exactly or resumed. Give a path, what headrace.open() gave, or a map dataset (__len__ and __getitem__)"
+            "planned, shuffled exactly or resumed. Give a path, what headrace.open() gave, or a map dataset (__len__ "
+            "and __getitem__)"
         )
 
 
