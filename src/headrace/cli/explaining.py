@@ -1,0 +1,38 @@
+"""How would this run be read? The loader's own plan, without a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import headrace
+from headrace.cli.output import progress
+from headrace.cost import parse_bytes
+from headrace.errors import InputError
+from headrace.values.cost import Storage
+
+
+def given_storage(iops: float | None, bandwidth: str | None) -> Storage | None:
+    """The storage that was described on the command line, if it was."""
+    if iops is None and bandwidth is None:
+        return None
+    if iops is None or bandwidth is None:
+        raise InputError(f"--iops={iops} and --bandwidth={bandwidth}: a storage is described by both, or by neither")
+    nbytes = parse_bytes(bandwidth, name="--bandwidth")
+    if not (iops > 0 and nbytes > 0):
+        raise InputError(f"--iops={iops} and --bandwidth={bandwidth}: both must be above 0")
+    return Storage(iops, nbytes)
+
+
+def planned(
+    paths: list[str], fields: list[str] | None, format: str | None, asked: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The plan as text, and as a value for JSON."""
+    from headrace.plan import plan_to_dict
+
+    with progress("opening", total=2, unit="stages") as advance:
+        dataset = headrace.open(paths[0] if len(paths) == 1 else paths, fields or None, format=format)
+        advance(note="planning")
+        loader = headrace.Loader(dataset, **asked)
+        text = loader.explain()
+    assert loader.plan is not None
+    return text, plan_to_dict(loader.plan)
