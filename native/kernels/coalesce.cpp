@@ -12,15 +12,15 @@ bool before(const Wanted& a, const Wanted& b) {
 class Merger {
   public:
     Merger(const Merging& rule, std::vector<Read>& reads, std::vector<Piece>& pieces)
-        : rule_(rule), reads_(reads), pieces_(pieces) {}
+        : rule_(rule), most_(std::max(rule.align, rule.max_read / rule.align * rule.align)), reads_(reads), pieces_(pieces) {}
 
     void add(int32_t file, Piece piece) {
         while (piece.nbytes > 0) {
             int64_t start = piece.offset - piece.offset % rule_.align;
-            int64_t stop = end(file, std::min(piece.offset + piece.nbytes, start + rule_.max_read));
+            int64_t stop = end(file, std::min(piece.offset + piece.nbytes, start + most_));
             if (!joins(file, start, stop)) open(file, start, stop);
             Piece cut = piece;
-            cut.nbytes = std::min(piece.offset + piece.nbytes, start + rule_.max_read) - piece.offset;
+            cut.nbytes = std::min(piece.offset + piece.nbytes, start + most_) - piece.offset;
             Read& read = reads_.back();
             read.nbytes = std::max(read.nbytes, stop - read.offset);
             ++read.pieces;
@@ -41,7 +41,7 @@ class Merger {
         if (!open_ || reads_.back().file != file) return false;
         const Read& read = reads_.back();
         int64_t gap = start - (read.offset + read.nbytes);
-        return gap <= rule_.gap && stop - read.offset <= rule_.max_read;
+        return gap <= rule_.gap && stop - read.offset <= most_;
     }
 
     void open(int32_t file, int64_t start, int64_t stop) {
@@ -50,6 +50,7 @@ class Merger {
     }
 
     const Merging& rule_;
+    int64_t most_;  // longest read: `max_read` in whole multiples of `align`
     std::vector<Read>& reads_;
     std::vector<Piece>& pieces_;
     bool open_ = false;

@@ -62,10 +62,15 @@ void Expander::carry_out(const Slice& slice, Span& out) {
     free_below(steps_.start(out.after));
     take_slice();
     ready_ = slice.ready;
-    int64_t urgent = slice.end + sweep_.lead + switches_.span;
+    serve(std::min(ready_, slice.end + sweep_.lead + switches_.span), out);
+}
+
+// Reads the slice's entries and the late ones below `urgent`, and emits the steps that end there. Everything below
+// `urgent` is known by now, so urgent samples get their slots in the order of their positions.
+void Expander::serve(int64_t urgent, Span& out) {
     take_due(urgent);
     admit(urgent, out);
-    emit(std::min(urgent, late_.empty() ? ready_ : std::min(ready_, late_.top().first)), out);
+    emit(late_.empty() ? urgent : std::min(urgent, late_.top().first), out);
     out.held = switches_.units - slots_.free();
 }
 
@@ -74,12 +79,8 @@ bool Expander::rescue(Span& out) {
     out.after = steps_.step_of(emitted_);
     free_below(emitted_);
     int64_t from = emitted_;
-    int64_t urgent = std::max(steps_.end_from(emitted_), emitted_ + switches_.span);
     slice_entries_.clear();
-    take_due(urgent);
-    admit(urgent, out);
-    emit(std::min(urgent, late_.empty() ? ready_ : std::min(ready_, late_.top().first)), out);
-    out.held = switches_.units - slots_.free();
+    serve(std::min(ready_, std::max(steps_.end_from(emitted_), emitted_ + switches_.span)), out);
     return emitted_ > from;
 }
 
@@ -115,11 +116,16 @@ void Expander::admit_scarce(int64_t urgent_below, Span& out) {
                      [this](const Entry& a, const Entry& b) { return position_of(a.low) < position_of(b.low); });
     std::unordered_set<uint32_t> admitted;
     int64_t free = stream_free();
+    bool full = false;
     for (const Entry& e : candidates) {
         int64_t t = position_of(e.low);
-        int64_t units = admitted.count(e.rank) || settles(ring_[t]) ? 0 : units_of(ring_[t].id);
-        if (free - units >= (t < urgent_below || units == 0 ? 0 : reserve_)) {
-            free -= units;
+        int64_t units = settles(ring_[t]) ? 0 : units_of(ring_[t].id);
+        int64_t more = admitted.count(e.rank) ? 0 : units;
+        // a second use keeps the slot beyond the first one: it must leave as much free as a slot of its own would
+        // and once one sample has to wait, no later one may take the room that it will need
+        full |= t < urgent_below ? free < more : free - units < reserve_;
+        if (!full || units == 0) {
+            free -= more;
             admitted.insert(e.rank);
             slice_entries_.push_back(e);
         } else {

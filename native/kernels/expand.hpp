@@ -76,6 +76,7 @@ class Expander {
     // memory and reads
     void carry_out(const Slice& slice, Span& out);
     bool rescue(Span& out);
+    void serve(int64_t urgent, Span& out);
     void take_due(int64_t below);
     void admit(int64_t urgent_below, Span& out);
     void admit_scarce(int64_t urgent_below, Span& out);

@@ -24,7 +24,9 @@ def layouts(draw: st.DrawFn) -> Layout:
     if kind == "ragged":
         seed, most = draw(st.integers(0, 99)), draw(st.sampled_from([40, 900, 5000]))
         sizes = np.random.default_rng(seed).integers(0, most, n)
-        return ragged_layout(np.maximum(sizes, 1) if draw(st.booleans()) else sizes, label=draw(st.sampled_from([0, 3])))
+        return ragged_layout(
+            np.maximum(sizes, 1) if draw(st.booleans()) else sizes, label=draw(st.sampled_from([0, 3]))
+        )
     sizes = tuple(draw(st.lists(st.integers(1, 50), min_size=1, max_size=3)))
     return fixed_layout(n, sizes, files=draw(st.integers(1, 4)), padding=draw(st.integers(0, 70)))
 

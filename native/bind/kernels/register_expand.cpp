@@ -113,10 +113,16 @@ void register_expand(nb::module_& m) {
     nb::class_<Bound>(m, "Expander", "The mechanical half of the planner, as a fold over positions.")
         .def(nb::init<nb::list, std::vector<int64_t>, I64, nb::object, int64_t, nb::dict, nb::dict, int64_t>(),
              nb::arg("parts"), nb::arg("fields"), nb::arg("file_sizes"), nb::arg("location").none(), nb::arg("n"),
-             nb::arg("steps"), nb::arg("switches"), nb::arg("start_step"))
+             nb::arg("steps"), nb::arg("switches"), nb::arg("start_step"),
+             nb::sig("def __init__(self, parts: collections.abc.Sequence[tuple[typing.Any, ...]], "
+                     "fields: collections.abc.Sequence[int], file_sizes: numpy.typing.NDArray[numpy.int64], "
+                     "location: numpy.typing.NDArray[numpy.int64] | None, n: int, steps: dict[str, int], "
+                     "switches: dict[str, typing.Any], start_step: int) -> None"))
         .def_prop_ro("looks_ahead", &Bound::looks_ahead)
         .def_prop_ro("fed", &Bound::fed)
         .def_prop_ro("needs", &Bound::needs)
-        .def("feed", &Bound::feed, nb::arg("ids"), nb::arg("next").none())
-        .def("next", &Bound::next);
+        .def("feed", &Bound::feed, nb::arg("ids"), nb::arg("next").none(),
+             nb::sig("def feed(self, ids: numpy.typing.NDArray[numpy.int64], "
+                     "next: numpy.typing.NDArray[numpy.int64] | None) -> None"))
+        .def("next", &Bound::next, nb::sig("def next(self) -> tuple[typing.Any, ...] | bool | None"));
 }

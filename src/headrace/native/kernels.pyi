@@ -1,8 +1,10 @@
 """Pure kernels: permutations, residency loops, sorting and coalescing."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy
+import numpy.typing
 from numpy.typing import NDArray
 
 MAX_PERMUTATION: int = 4294967295
@@ -126,3 +128,26 @@ class Echo:
         """
         Fill `out` with the positions; return the index of the first id outside 0..n-1, or -1.
         """
+
+class Expander:
+    """The mechanical half of the planner, as a fold over positions."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Any, ...]],
+        fields: Sequence[int],
+        file_sizes: numpy.typing.NDArray[numpy.int64],
+        location: numpy.typing.NDArray[numpy.int64] | None,
+        n: int,
+        steps: dict[str, int],
+        switches: dict[str, Any],
+        start_step: int,
+    ) -> None: ...
+    @property
+    def looks_ahead(self) -> bool: ...
+    @property
+    def fed(self) -> int: ...
+    @property
+    def needs(self) -> int: ...
+    def feed(self, ids: numpy.typing.NDArray[numpy.int64], next: numpy.typing.NDArray[numpy.int64] | None) -> None: ...
+    def next(self) -> tuple[Any, ...] | bool | None: ...

@@ -40,7 +40,10 @@ class Sizes:
         if self.layout.fixed:
             return None
         ids = np.arange(self.layout.n, dtype=np.int64)
-        return np.sum([p.segments.locate(ids)[2] for p in self.layout.parts], axis=0, dtype=np.int64)
+        total = np.zeros(self.layout.n, np.int64)
+        for part in self.layout.parts:
+            total += part.segments.locate(ids)[2]
+        return total
 
     @cached_property
     def slot(self) -> int:

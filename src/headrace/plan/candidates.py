@@ -126,9 +126,7 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
         return None
     left -= sizes.resident_units(resident) * sizes.slot + resident * resident_table(residency)
     missing = _missing(residency, resident, n=n, used=used)
-    swept = missing / max(used, 1)
-    if swept <= 0 and residency == "static":
-        swept = 1.0 / max(used, 1)
+    swept = max(missing, 1.0) / used
     held = _samples_under_way(left=left, slot=slot, width=2 if read == "sweep" else 1, swept=swept)
     if "slots" in desk.forced:
         held = int(desk.forced["slots"] / sizes.mean_units)
@@ -158,7 +156,7 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
 
 
 def grouped(desk: Desk, *, residency: str) -> Candidate | None:
-    """Whole groups of the order, double-buffered: each group is one run of the file, read while the last one is used."""
+    """Whole groups of the order, double-buffered: each is one run of the file, read while the last one is used."""
     run, sizes = desk.run, desk.sizes
     used, n = run.steps.used, run.layout.n
     left = spendable(sizes=sizes, batches=desk.batches)

@@ -117,6 +117,9 @@ def _check(run: Run, forced: dict[str, Any]) -> None:
     for key, allowed in (("read", READ_MODES), ("residency", RESIDENCIES)):
         if forced.get(key) is not None and forced[key] not in allowed:
             raise PlanError(f"{key}={forced[key]!r}: expected one of {', '.join(allowed)}")
+    for key, least in (("max_read", 1), ("align", 1), ("round", 1), ("batches", 1), ("gap", 0), ("slots", 0)):
+        if forced.get(key) is not None and forced[key] < least:
+            raise PlanError(f"{key}={forced[key]!r}: expected at least {least}")
     if run.layout.n > MOST_SAMPLES:
         raise PlanError(f"the dataset has {run.layout.n:,} samples; at most {MOST_SAMPLES:,} can be planned")
     if not run.steps.used:

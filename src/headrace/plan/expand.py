@@ -57,7 +57,7 @@ def expand(plan: Plan, start: int = 0, stop: int | None = None) -> Iterator[Span
             raise PlanError(_too_small(plan)) from error
         if made is None:
             return
-        if made is False:
+        if isinstance(made, bool):
             fed = _feed(core=core, run=run, fed=fed, end=end)
             continue
         yield _span(index, made, len(run.layout.fields))
@@ -151,7 +151,8 @@ def _span(index: int, made: tuple[Any, ...], fields: int) -> SpanPlan:
 
 
 def _too_small(plan: Plan) -> str:
+    step, arena = plan.run.steps.global_batch_size, plan.geometry.arena_nbytes
     return (
-        f"a step of {plan.run.steps.global_batch_size:,} samples does not fit into the {plan.geometry.arena_nbytes:,} bytes "
-        f"that memory={plan.run.memory:,} leaves for samples under way: give more memory, or a smaller batch"
+        f"a step of {step:,} samples does not fit into the {arena:,} bytes that memory={plan.run.memory:,} leaves for "
+        "samples under way: give more memory, or a smaller batch"
     )

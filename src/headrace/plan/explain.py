@@ -1,4 +1,4 @@
-"""What will happen, and why? The plan as text, like a database's EXPLAIN: figures beside the bound, and what was rejected."""
+"""What will happen, and why? The plan as text, like a database's EXPLAIN: figures, bound, and what was rejected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _choice(plan: Plan) -> Iterator[str]:
     yield f"chosen: {plan.chosen.label}"
     if s.read == "sweep":
         rounds = plan.run.steps.used / s.round
-        yield f"  the reader goes round the data {rounds:.2f} times an epoch; each sample is read on the last round before its use"
+        yield f"  the reader goes round the data {rounds:.2f} times an epoch; a sample is read on the last round before use"
     elif s.read == "direct":
         yield "  every step's missing samples are read for that step alone"
     else:

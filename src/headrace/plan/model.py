@@ -72,7 +72,7 @@ def best_gap(*, stretch: Stretch, sizes: tuple[float, ...], max_read: int, stora
     """
     widest = max(sizes)
     best, least = 0, math.inf
-    steps = [*range(0, 33), *(int(32 * 1.15**k) for k in range(1, 60))]
+    steps = [*range(33), *(int(32 * 1.15**k) for k in range(1, 60))]
     for through in steps:
         gap = int(through * widest)
         if gap > max_read:

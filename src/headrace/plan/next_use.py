@@ -1,4 +1,4 @@
-"""When is each sample used again? Needed by the next-use residency, which evicts what is used furthest in the future."""
+"""When is each sample used again? Asked by the next-use residency, which evicts what is used furthest ahead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HORIZON = 8
 
 
 def next_uses(*, order: Order, steps: Steps, epoch: int, start: int, ids: I64) -> I64:
-    """The position (over the run) of the next use of each of `ids`, which stand at `start`... of `epoch`; NEVER if none."""
+    """The position (over the run) of the next use of each of `ids`, which stand at `start` of `epoch`, or NEVER."""
     found = _within_epoch(order=order, steps=steps, epoch=epoch, start=start, ids=ids)
     for later in range(epoch + 1, epoch + 1 + HORIZON):
         if steps.epochs is not None and later >= steps.epochs:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Storage:
-    """Storage as the planner sees it: `iops` operations and `bandwidth` bytes a second, `latency` seconds for one alone.
+    """Storage as the planner sees it: `iops` operations and `bandwidth` bytes a second, `latency` seconds for one.
 
     `name` says what it is and `source` where the figures come from ('given', 'assumed', 'measured'); `explain` prints
     both. The time of a set of reads that are in flight together is max(operations / iops, bytes / bandwidth).

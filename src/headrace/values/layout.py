@@ -28,7 +28,8 @@ class File:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Piecewise-affine extents: samples `first[k] .. first[k+1]-1` lie in `file[k]` at `offset[k] + (i-first[k])*stride[k]`.
+    """Piecewise-affine extents: samples `first[k] .. first[k+1]-1` lie in `file[k]`, at
+    `offset[k] + (i - first[k]) * stride[k]`.
 
     All arrays have one entry per segment; `first` ascends from 0; `n` ends the last segment. Every sample of a segment
     has `nbytes[k]` bytes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,7 +98,7 @@ class Run:
     steps: Steps
     memory: int
     cost: Cost
-    world: World = World()
+    world: World = field(default_factory=World)
 
     def spec(self) -> dict[str, Any]:
         """What names this run in a hash or a saved plan: no path, no machine."""

@@ -28,13 +28,13 @@ COPY = np.dtype([("arena", "<i8"), ("batch", "<i8"), ("nbytes", "<i8"), ("kind",
 """One copy of a step: see GATHER, KEEP, REPEAT and BOX."""
 
 GATHER, KEEP, REPEAT, BOX = 0, 1, 2, 3
-"""Kinds of copy: arena to batch; batch to arena; batch (at address `arena`) to batch; arena to batch through box `box`."""
+"""Kinds of copy: arena to batch; batch to arena; batch (at address `arena`) to batch; arena to batch through `box`."""
 
 STEP = np.dtype(
     [("step", "<i8"), ("position", "<i8"), ("rows", "<i8"), ("nbytes", "<i8"), ("first", "<i8"), ("copies", "<i8")]
 )
-"""One step: its number in the run, its first position within the run (epoch × positions per epoch + position), its rows,
-the size of its batch, and its copies `copies[first : first + copies]`."""
+"""One step: its number in the run, its first position over the run (epoch × positions used + position), its rows, the
+size of its batch, and its copies `copies[first : first + copies]`."""
 
 
 @dataclass(frozen=True, eq=False)
