@@ -135,5 +135,14 @@ def test_a_block_that_is_not_run_says_why():
 
 def test_commands_are_found_in_consoles_as_people_write_them():
     """With a prompt, output, comments, and lines that go on."""
-    text = "```console\n$ headrace inspect 'a b' # look\nsome output\nheadrace explain train \\\n    --memory 8MiB\n$ ls\n```"
-    assert commands_of(blocks_of(text)[0]) == [["inspect", "a b"], ["explain", "train", "--memory", "8MiB"]]
+    lines = [
+        "```console",
+        "$ headrace inspect 'a b' # look",
+        "output",
+        "headrace explain train \\",
+        "  --json",
+        "$ ls",
+        "```",
+    ]
+    text = "\n".join(lines)
+    assert commands_of(blocks_of(text)[0]) == [["inspect", "a b"], ["explain", "train", "--json"]]
