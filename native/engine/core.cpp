@@ -149,6 +149,16 @@ void Core::complete(const SpanPtr& span, const std::int32_t* reads, std::size_t 
 
 void Core::pump() { ring->run(); }
 
+void Core::shut() {
+    const std::lock_guard lock(mutex);
+    files.close();
+    schedule.clear();
+    repairs.clear();
+    pool->close();
+    ring.reset();
+    arena = Mapping();
+}
+
 void Core::leave() {
     const std::lock_guard lock(mutex);
     --alive;

@@ -89,7 +89,7 @@ Engine::~Engine() {
         new std::vector<std::thread>(std::move(threads_));
         return;
     }
-    close(destructor_patience);
+    close(threads_.empty() ? 0.0 : destructor_patience);  // empty: closed before, with threads left behind or without
 }
 
 void Engine::check_process() const {
@@ -182,8 +182,7 @@ bool Engine::close(double timeout) {
             t.detach();  // stuck in the kernel: it holds a reference to all that it may still touch
     }
     threads_.clear();
-    if (gone) core_->files.close();
-    closed_ = closed_ || gone;
+    if (gone) core_->shut();
     return gone;
 }
 
@@ -200,6 +199,7 @@ std::vector<Operation> Engine::trace() const {
 std::string Engine::waiting() {
     check_process();
     const std::lock_guard lock(core_->mutex);
+    if (core_->over()) return core_->cancelled ? "the engine is closed" : "the engine failed: " + core_->failure;
     std::string text = core_->schedule.waiting();
     const std::int64_t span = core_->schedule.awaited_span();
     if (span < 0) return text;

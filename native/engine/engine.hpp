@@ -68,7 +68,7 @@ class Core {
 
     const Options options;
     const std::unique_ptr<Faults> faults;
-    const Mapping arena;
+    Mapping arena;
     const std::shared_ptr<Pool> pool;
     Files files;
     Trace trace;
@@ -94,6 +94,7 @@ class Core {
 
     void wake();  // under the lock, after any change: whoever has something to do now
     void fail(const std::string& what) noexcept;
+    void shut();  // gives back memory and files, once no thread is left
     void complete(const SpanPtr& span, const std::int32_t* reads, std::size_t n, const std::vector<Failure>& failures);
     bool over() const { return cancelled || !failure.empty(); }
 
@@ -142,7 +143,6 @@ class Engine {
     std::shared_ptr<Core> core_;
     std::vector<std::thread> threads_;
     const pid_t owner_;
-    bool closed_ = false;
 };
 
 }  // namespace headrace

@@ -190,6 +190,13 @@ Delivery Schedule::take() {
     return out;
 }
 
+void Schedule::clear() {
+    spans_.clear();
+    steps_.clear();
+    groups_.clear();
+    arena_failures_.clear();
+}
+
 std::int64_t Schedule::awaited_span() const {
     if (steps_.empty() || steps_.front().gathered) return -1;
     const StepState& head = steps_.front();

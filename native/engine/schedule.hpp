@@ -54,6 +54,7 @@ class Schedule {
     bool ready() const;   // the oldest step that is not taken is gathered
     bool empty() const { return steps_.empty(); }
     Delivery take();
+    void clear();  // forgets all that is not taken
 
     std::int64_t unfinished() const { return unfinished_; }  // spans with work left
     std::int64_t used() const { return used_; }

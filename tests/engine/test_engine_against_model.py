@@ -94,7 +94,7 @@ def test_exactly_the_pieces_that_touch_a_bad_range_fail(files, io, seed, count, 
 @fast
 @given(seed=SEEDS, count=st.integers(1, 8), options=OPTIONS)
 def test_pieces_beyond_the_end_of_a_file_fail_with_what_was_there(io, seed, count, options):
-    """Where a file is cut, whole pieces before the cut arrive; each other piece says how many of its bytes there were."""
+    """Where a file is cut, whole pieces before the cut arrive; each other piece says how much was there."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
         cut = make_files(Path(folder), [int(rng.integers(0, 6000)) for _ in range(3)])

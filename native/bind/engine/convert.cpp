@@ -3,6 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <utility>
 
 namespace headrace {
@@ -13,6 +16,16 @@ nb::object make_dtype(std::initializer_list<std::pair<const char*, const char*>>
     nb::list list;
     for (const auto& [name, type] : fields) list.append(nb::make_tuple(name, type));
     return nb::module_::import_("numpy").attr("dtype")(list);
+}
+
+// Python 3.13 made the function public; before, it has an underscore.
+bool interpreter_ends() {
+    using Function = int (*)();
+    static const auto function = [] {
+        void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+        return reinterpret_cast<Function>(found != nullptr ? found : dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
+    }();
+    return function != nullptr && function() != 0;
 }
 
 std::string text(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
@@ -63,6 +76,13 @@ std::string encode_path(nb::handle path) {  // as the filesystem wants it, whate
 }
 
 }  // namespace
+
+GilReleased::GilReleased() : ending_(interpreter_ends()), state_(PyEval_SaveThread()) {}
+
+GilReleased::~GilReleased() {
+    while (!ending_ && interpreter_ends()) pause();
+    PyEval_RestoreThread(state_);
+}
 
 template <>
 nb::object dtype_of<Read>() {
@@ -120,7 +140,7 @@ nb::object make_trace(const Engine& engine) {
 
 bool close_engine(Engine& engine, double timeout) {
     engine.check_process();
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     return engine.close(timeout);
 }
 

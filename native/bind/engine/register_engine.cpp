@@ -31,7 +31,7 @@ Wait::Kind attend(Call&& call) {
     for (;;) {
         Wait::Kind kind;
         {
-            const nb::gil_scoped_release released;
+            const GilReleased released;
             kind = call();
         }
         if (kind != Wait::interrupted) return kind;
