@@ -25,7 +25,7 @@ from headrace.runtime.pool import Pool
 from headrace.runtime.remote import Remote, pack
 from headrace.runtime.work import Made, Task
 
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
 """How long closing waits for threads; user code that hangs is left behind (its threads are daemons) with a warning."""
 
 
@@ -148,11 +148,11 @@ class Pipeline:
 
     def counters(self) -> dict[str, float]:
         """What the source has read so far."""
-        return self._source.counters()
+        return {} if self.foreign else self._source.counters()
 
     def planned(self) -> dict[str, int]:
         """What the source was given to read so far."""
-        return self._source.planned()
+        return {} if self.foreign else self._source.planned()
 
     def next(self) -> Made | None:
         """The next step, None after the last."""
