@@ -51,7 +51,7 @@ def test_demo_delivers_every_sample_and_measures_what_it_predicted(monkeypatch, 
 
 def test_demo_prints_plan_epochs_and_comparison():
     """A newcomer reads it from top to bottom."""
-    result = call("demo", *SMALL, "--cold")
+    result = call("demo", *SMALL, "--warm")
     assert result.exit_code == 0, result.output
     for part in ("1. A dataset", "chosen:", "rejected", "epoch 2:", "predicted", "measured", "one sample per read"):
         assert part in result.stdout

@@ -36,7 +36,9 @@ def demo(
     step_ms: Annotated[float, typer.Option(min=0, help="Milliseconds that the simulated training step takes.")] = 4.0,
     seed: Annotated[int, typer.Option(help="Of the data and of the shuffle.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Write the dataset to this folder and leave it there.")] = None,
-    cold: Annotated[bool, typer.Option("--cold", help="Drop the files from the page cache before reading.")] = False,
+    cold: Annotated[
+        bool, typer.Option("--cold/--warm", help="Drop the files from the page cache before each epoch, or leave them.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Make a dataset of small samples, plan it, read it, and compare: plan, measurement, one sample per read."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,12 @@ from headrace.cli.reporting import write_comparison
 from headrace.cost import format_bytes, parse_bytes
 from headrace.errors import DataError, InputError
 from headrace.plan import forecast
+from headrace.runtime.loader import Loader
 from headrace.values.plan import Plan
 from headrace.workloads import SAMPLE_NBYTES, expected, neuron_inverter, samples_in
 
 FILES = 4
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -54,54 +56,56 @@ def run(settings: Settings, *, quiet: bool) -> dict[str, Any]:
             f"--size={settings.size} makes {samples:,} samples, fewer than {FILES} steps of {settings.batch_size}; "
             f"ask for {format_bytes(FILES * settings.batch_size * SAMPLE_NBYTES)} or more"
         )
-    say = _nothing if quiet else write
-    head = _nothing if quiet else write_heading
+    say, head = (_nothing, _nothing) if quiet else (write, write_heading)
     with _folder(settings.keep) as folder:
         head("1. A dataset")
         paths = _make(folder, samples, settings)
         say(f"{samples:,} samples of {SAMPLE_NBYTES:,} bytes (1600 × 3 float32, 19 float32) in {len(paths)} HDF5 files")
         say(f"in {folder}" + ("" if settings.keep else ", removed at the end"))
-        dataset = headrace.open([str(path) for path in paths])
-        with headrace.Loader(
-            dataset,
-            global_batch_size=settings.batch_size,
-            epochs=settings.epochs,
-            shuffle="exact",
-            seed=settings.seed,
-            memory=settings.memory,
-            step_seconds=settings.step,
-        ) as loader:
-            head("2. The plan")
-            say(loader.explain())
-            head(f"3. {settings.epochs} epochs")
-            checked = [_epoch(loader, epoch, samples, settings, say) for epoch in range(settings.epochs)]
-            report, plan = loader.report(), loader.plan
-        head("4. The same samples, one per read")
         if settings.cold:
-            _drop(paths)
-        plain = one_sample_per_read(paths, samples=samples, seed=settings.seed)
-        scaled = f"; an epoch of {samples:,} would take {plain['epoch_seconds']:.2f} s" if plain["scaled"] else ""
-        say(f"h5py read {plain['samples_read']:,} samples in random order in {plain['seconds']:.2f} s{scaled}")
-        result = {
-            "samples": samples,
-            "fields": len(dataset.fields),
-            "nbytes": samples * SAMPLE_NBYTES,
-            **_outlook(plan, settings),
-            "epochs": checked,
-            "one_sample_per_read": plain,
-            "report": report.to_dict(),
-        }
+            say("They leave the page cache before each epoch, as if they were larger than memory (--warm: they stay).")
+        result = _as_planned(paths, settings, say=say, head=head)
+        head("4. The same samples, one per read")
+        result["one_sample_per_read"] = _one_per_read(paths, samples, settings, say=say)
         if not quiet:
             head("5. Side by side")
             write_comparison(result)
             if settings.keep:
-                say(f"\nthe dataset stays in {folder}: try headrace inspect {folder}")
+                say(f"\nThe dataset stays in {folder}: try headrace inspect {folder}")
         return result
 
 
-def _outlook(plan: Plan | None, settings: Settings) -> dict[str, Any]:
-    """What the plan says of the whole run: counted exactly, and the least that any plan reads."""
+def _as_planned(paths: list[Path], settings: Settings, *, say: Say, head: Say) -> dict[str, Any]:
+    """Plan the epochs and carry them out."""
+    dataset = headrace.open([str(path) for path in paths])
+    with Loader(
+        dataset,
+        global_batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        shuffle="exact",
+        seed=settings.seed,
+        memory=settings.memory,
+        step_seconds=settings.step,
+    ) as loader:
+        head("2. The plan")
+        say(loader.explain())
+        head(f"3. {settings.epochs} epochs")
+        epochs = [_epoch(loader, epoch, paths, settings, say) for epoch in range(settings.epochs)]
+        report, plan = loader.report(), loader.plan
     assert plan is not None, "a dataset of files has a plan"
+    return {
+        "samples": len(dataset),
+        "fields": len(plan.run.layout.fields),
+        "nbytes": plan.run.layout.nbytes,
+        "storage": plan.run.cost.storage.source,
+        **_outlook(plan, settings),
+        "epochs": epochs,
+        "report": report.to_dict(),
+    }
+
+
+def _outlook(plan: Plan, settings: Settings) -> dict[str, Any]:
+    """What the plan says of the whole run: counted exactly, and the least that any plan reads."""
     epochs = settings.epochs
     figures = forecast(plan, epochs=epochs)
     compute = settings.step * plan.run.steps.per_epoch
@@ -113,6 +117,15 @@ def _outlook(plan: Plan | None, settings: Settings) -> dict[str, Any]:
         },
         "bound": {"nbytes": plan.run.layout.nbytes + (epochs - 1) * plan.bound.nbytes},
     }
+
+
+def _one_per_read(paths: list[Path], samples: int, settings: Settings, *, say: Say) -> dict[str, Any]:
+    if settings.cold:
+        _drop(paths)
+    plain = one_sample_per_read(paths, samples=samples, seed=settings.seed)
+    scaled = f"; an epoch of {samples:,} would take {plain['epoch_seconds']:.2f} s" if plain["scaled"] else ""
+    say(f"h5py read {plain['samples_read']:,} samples in random order in {plain['seconds']:.2f} s{scaled}")
+    return plain
 
 
 def _nothing(text: str = "") -> None:
@@ -150,9 +163,11 @@ def _drop(paths: list[Path]) -> None:
             os.close(descriptor)
 
 
-def _epoch(loader: Any, epoch: int, samples: int, settings: Settings, say: Any) -> dict[str, Any]:
+def _epoch(loader: Loader, epoch: int, paths: list[Path], settings: Settings, say: Say) -> dict[str, Any]:
     """One pass with a simulated step. Every id is counted, one sample of each batch is compared bit by bit."""
-    seen = np.zeros(samples, np.int64)
+    if settings.cold and epoch > 0:
+        _drop(paths)
+    seen = np.zeros(loader.dataset.n, np.int64)
     waited, compared = 0.0, 0
     started = asked = time.perf_counter()
     with progress(f"epoch {epoch}", total=len(loader), unit="steps") as advance:
@@ -168,8 +183,8 @@ def _epoch(loader: Any, epoch: int, samples: int, settings: Settings, say: Any) 
         wrong = int(np.flatnonzero(seen != 1)[0])
         raise DataError(f"epoch {epoch} delivered sample {wrong:,} {seen[wrong]} times instead of once", sample=wrong)
     say(
-        f"epoch {epoch}: {seconds:.2f} s, of which {waited:.2f} s waiting for data; each of {samples:,} samples once, "
-        f"{compared} compared bit by bit"
+        f"epoch {epoch}: {seconds:.2f} s, of which {waited:.2f} s waiting for data; each of {len(seen):,} samples "
+        f"once, {compared} compared bit by bit"
     )
     return {"epoch": epoch, "seconds": seconds, "waited_seconds": waited, "samples_compared": compared}
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.output import write_table
+from headrace.cli.output import write, write_table
 from headrace.cost import format_bytes
 from headrace.errors import InputError
 from headrace.runtime.report import Report
@@ -46,6 +46,8 @@ def write_comparison(result: dict[str, Any]) -> None:
         ],
     ]
     write_table([f"{epochs} epoch{'s' * (epochs > 1)}", "reads", "bytes", "loop waited"], rows)
+    speed = f"{result['storage']} speed of the storage"
+    write(f"Predicted reads and bytes are counted; predicted waiting rests on the {speed}.")
 
 
 def _reads(operations: float, nbytes: float) -> list[str]:
