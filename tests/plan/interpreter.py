@@ -130,7 +130,7 @@ class Interpreter:
                 assert end <= p["offset"] and p["offset"] + p["nbytes"] <= r["offset"] + r["nbytes"]
                 end = int(p["offset"] + p["nbytes"])
                 target = self.arena if p["step"] < 0 else batches[p["step"]]
-                assert 0 <= p["dest"] and p["dest"] + p["nbytes"] <= len(target)
+                assert p["dest"] >= 0 and p["dest"] + p["nbytes"] <= len(target)
                 data = self.files[r["file"]][p["offset"] : end]
                 assert len(data) == p["nbytes"]
                 target[p["dest"] : p["dest"] + p["nbytes"]] = data

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from plan.interpreter import Interpreter, content, fixed_layout, sample_bytes
-from plan.worlds import STORAGES, runs
 
 from headrace.errors import PlanError
 from headrace.order import make_order
@@ -15,6 +13,8 @@ from headrace.plan import decide, expand
 from headrace.values.cost import Cost
 from headrace.values.plan import READ_MODES, RESIDENCIES, Plan
 from headrace.values.run import Run, Steps
+from plan.interpreter import Interpreter, content, fixed_layout, sample_bytes
+from plan.worlds import STORAGES, runs
 
 
 def try_decide(run: Run, **forced) -> Plan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
-from plan.interpreter import boxed_layout, fixed_layout, ragged_layout
 
 from headrace.order import make_order
 from headrace.values.cost import Cost, Storage
 from headrace.values.layout import Layout
 from headrace.values.run import Run, Steps
+from plan.interpreter import boxed_layout, fixed_layout, ragged_layout
 
 STORAGES = (Storage(1500, 150e6), Storage(150, 150e6), Storage(39_000, 2e9), Storage(1e6, 5e9))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.errors import PlanError
 from headrace.plan.budget import Sizes, resident_table, ring_nbytes, spendable
-from headrace.plan.model import Stretch, best_gap, density, lru_miss_rate, operations_and_bytes
+from headrace.plan.model import Stretch, best_gap, densities, density, lru_miss_rate, operations_and_bytes
 from headrace.values.plan import Candidate, Figures, Switches
 from headrace.values.run import Run
 
@@ -91,12 +91,12 @@ def direct(desk: Desk, *, residency: str) -> Candidate | None:
     missing = _missing(residency, resident, n=n, used=used)
     steps = max(run.steps.per_epoch, 1)
     sequential = run.order.name == "sequential"
-    wanted = missing / steps
-    stretch = Stretch(wanted, 1.0 if sequential else min(1.0, wanted / max(desk.locality(), batch)))
+    passed = used / steps if sequential else float(max(desk.locality(), batch))
+    stretch = Stretch(passed, (missing / steps / passed,))
     gap = desk.gap(stretch)
     copied = (used - missing + (used if staged else 0)) * sizes.layout.sample_nbytes
     steady = desk.figures(stretch=stretch, passes=steps, gap=gap, samples=missing, copied=copied)
-    full = Stretch(used / steps, 1.0 if sequential else min(1.0, used / steps / max(desk.locality(), batch)))
+    full = Stretch(passed, (used / steps / passed,))
     first = desk.figures(stretch=full, passes=steps, gap=gap, samples=used, copied=0)
     switches = Switches(
         residency=residency, read="direct", resident=resident, round=batch, slots=slots, span=span,
@@ -140,13 +140,13 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
     if width < batch or held * sizes.mean_units < sizes.largest_step_units:
         return None
     span = min(span, max(batch, width))
-    q = density(width / used) if read == "sweep" else density(min(1.0, width / max(desk.locality(), 1)))
+    wanted = densities(width / used if read == "sweep" else min(1.0, width / max(desk.locality(), 1)))
     rounds = used / width
-    stretch = Stretch(q * missing, q)
+    stretch = Stretch(missing, wanted, cuts=width / span)
     gap = desk.gap(stretch)
     copied = used * sizes.layout.sample_nbytes
     steady = desk.figures(stretch=stretch, passes=rounds, gap=gap, samples=stretch.wanted * rounds, copied=copied)
-    whole = Stretch(q * used, q)
+    whole = Stretch(used, wanted, cuts=width / span)
     first = desk.figures(stretch=whole, passes=rounds, gap=gap, samples=whole.wanted * rounds, copied=copied)
     switches = Switches(
         residency=residency, read=read, resident=resident, round=width, slots=int(held * sizes.mean_units), span=span,
@@ -173,12 +173,14 @@ def grouped(desk: Desk, *, residency: str) -> Candidate | None:
     missing = _missing(residency, resident, n=n, used=used)
     groups = max(1.0, used / size)
     contiguous = run.order.name in ("group", "window", "sequential")
-    q = 1.0 if contiguous else density(min(1.0, size / n))
-    stretch = Stretch(missing / groups, q * missing / max(used, 1) if not contiguous else 1.0)
+    passed = used / groups if contiguous else float(n)
+    stretch = Stretch(passed, (missing / groups / passed,))
     gap = desk.gap(stretch)
     copied = used * sizes.layout.sample_nbytes
     steady = desk.figures(stretch=stretch, passes=groups, gap=gap, samples=missing, copied=copied)
-    first = desk.figures(stretch=Stretch(used / groups, q), passes=groups, gap=gap, samples=used, copied=copied)
+    first = desk.figures(
+        stretch=Stretch(passed, (used / groups / passed,)), passes=groups, gap=gap, samples=used, copied=copied
+    )
     switches = Switches(
         residency=residency, read="group", resident=resident, round=size, slots=slots, span=size, lead=0, gap=gap,
         max_read=desk.max_read, batches=desk.batches,
@@ -211,8 +213,7 @@ def _ramp_gaps(desk: Desk, width: int) -> tuple[int, ...]:
     """The best gap of each window of the ramp, which doubles from one step up to `width`."""
     gaps, window = [], desk.run.steps.global_batch_size
     while window < width:
-        q = density(min(1.0, window / max(desk.locality(), 1)))
-        gaps.append(desk.gap(Stretch(wanted=window, density=q)))
+        gaps.append(desk.gap(Stretch(desk.locality(), (density(min(1.0, window / desk.locality())),))))
         window *= 2
     return tuple(gaps)
 

@@ -102,7 +102,7 @@ def _switches(plan: Plan) -> dict[str, Any]:
         "round": s.round,
         "lead": s.lead,
         "span": s.span,
-        "widest": max(batch, (s.slots - s.lead - 2 * s.span - 2 * batch) // 2),
+        "widest": max(batch, min(s.round, s.slots - s.lead - 2 * s.span - 2 * batch) // 2),
         "units": s.slots + plan.geometry.resident_slots,
         "unit_nbytes": plan.geometry.slot_nbytes,
         "gap": s.gap,

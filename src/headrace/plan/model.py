@@ -13,11 +13,29 @@ from dataclasses import dataclass
 from headrace.values.cost import Storage
 
 
-def density(share: float) -> float:
-    """Share of all samples that `share` epochs' worth of consecutive positions need, each epoch a fresh permutation.
+PHASES = 12
 
-    Two uses in one stretch count once. The stretch begins anywhere in an epoch, hence the averages.
+
+def densities(share: float) -> tuple[float, ...]:
+    """Shares of all samples that `share` epochs' worth of consecutive positions need, each epoch a fresh permutation.
+
+    Two uses in one stretch count once. A stretch that straddles an epoch boundary needs fewer different samples than
+    one that does not, and what depends on the density is not linear in it: hence one value per phase of the epoch.
     """
+    found = []
+    for k in range(PHASES):
+        begin = (k + 0.5) / PHASES
+        absent, at = 1.0, begin
+        while at < begin + share:
+            end = min(begin + share, math.floor(at + 1e-12) + 1.0)
+            absent *= 1 - (end - at)
+            at = end
+        found.append(1 - max(absent, 0.0))
+    return tuple(found)
+
+
+def density(share: float) -> float:
+    """The mean of `densities`: k - k³/6 for k up to one epoch, and so on."""
     if share <= 1:
         return share - share**3 / 6
     if share < 2:
@@ -37,32 +55,45 @@ def lru_miss_rate(share: float) -> float:
 
 @dataclass(frozen=True)
 class Stretch:
-    """What one pass over part of the data wants: `wanted` samples, spread with `density` over what is passed."""
+    """What one pass wants of the `passed` samples that it goes over, in slices with `cuts` borders that no read crosses.
 
-    wanted: float
-    density: float
+    `densities` are the shares wanted, each as likely as the others.
+    """
+
+    passed: float
+    densities: tuple[float, ...]
+    cuts: float = 0.0
+
+    @property
+    def wanted(self) -> float:
+        """Samples wanted, on average."""
+        return self.passed * sum(self.densities) / len(self.densities)
 
 
 def operations_and_bytes(*, stretch: Stretch, sizes: tuple[float, ...], gap: int, max_read: int) -> tuple[float, float]:
-    """Expected operations and bytes of one pass, over all parts (`sizes` of a sample in each).
-
-    The distances between wanted samples are geometric: a read goes on while at most `gap` bytes lie between them.
-    """
+    """Expected operations and bytes of one pass, over all parts (`sizes` of a sample in each)."""
     operations = nbytes = 0.0
-    q = min(max(stretch.density, 1e-12), 1.0)
-    for size in sizes:
-        if size <= 0:
-            continue
-        through = math.floor(gap / size)
-        skip = 1 - q
-        apart = skip ** (through + 1)
-        # Σ_{j=1..J} j·q·skip^j: samples read and dropped per wanted one
-        dropped = skip * (1 - (through + 1) * skip**through + through * skip ** (through + 1)) / q if q < 1 else 0.0
-        part_bytes = stretch.wanted * size * (1 + max(dropped, 0.0))
-        # a run ends at a distance above `gap`, or where it has grown to `max_read`
-        operations += max(stretch.wanted * apart, min(1.0, stretch.wanted)) + part_bytes / max_read
-        nbytes += part_bytes
-    return operations, nbytes
+    for q in stretch.densities:
+        for size in sizes:
+            if size > 0 and q > 0:
+                more = _part(
+                    q=min(q, 1.0), stretch=stretch, size=size, through=math.floor(gap / size), max_read=max_read
+                )
+                operations += more[0]
+                nbytes += more[1]
+    return operations / len(stretch.densities), nbytes / len(stretch.densities)
+
+
+def _part(*, q: float, stretch: Stretch, size: float, through: int, max_read: int) -> tuple[float, float]:
+    """One part at density q: the distances between wanted samples are geometric, and a read goes `through` that many."""
+    wanted, skip = stretch.passed * q, 1 - q
+    # Σ_{j=1..J} j·q·skip^j: samples read and dropped per wanted one
+    dropped = skip * (1 - (through + 1) * skip**through + through * skip ** (through + 1)) / q if q < 1 else 0.0
+    nbytes = wanted * size * (1 + max(dropped, 0.0))
+    runs = max(wanted * skip ** (through + 1), min(1.0, wanted))
+    runs += stretch.cuts * min(1.0, nbytes / (stretch.passed * size))
+    # lengths of runs are about exponential: the number of reads of at most `max_read` that one takes
+    return runs / -math.expm1(-max_read * runs / nbytes), nbytes
 
 
 def best_gap(*, stretch: Stretch, sizes: tuple[float, ...], max_read: int, storage: Storage) -> int:
