@@ -1,4 +1,4 @@
-"""What `expand` promises, over random runs: the right bytes, once per epoch, in the order's order, in the memory given."""
+"""What `expand` promises, over random runs: the right bytes, once an epoch, in the order's order, in its memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_stopping_early_reads_nothing_for_later_steps():
     layout = fixed_layout(500, (10,))
     order = make_order("exact", n=500, seed=1)
     run = Run(layout, order, Steps(500, 20, False, None), 1_000_000, Cost(STORAGES[3]))
-    plan = decide(run, read="direct", residency="none")
+    plan = decide(run, read="direct", residency="none", gap=0)
     spans = list(expand(plan, 3, 7))
     assert [int(s) for span in spans for s in span.steps["step"]] == [3, 4, 5, 6]
     assert sum(span.nbytes for span in spans) == 4 * 20 * 10

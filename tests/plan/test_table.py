@@ -85,12 +85,17 @@ def test_the_planner_reaches_the_table(storage, size, memory, random, static, al
 
 
 @pytest.mark.parametrize("memory", [0.05, 0.25, 0.5])
-def test_what_decide_estimates_is_what_expand_counts(memory):
-    """The closed forms agree with counted operations and bytes of a steady epoch within 3 %."""
-    for storage in (DISK, SLOW, FAST):
-        base = run(storage, 19_200)
-        plan = decide(Run(base.layout, base.order, base.steps, int(memory * base.layout.nbytes), base.cost))
-        per_epoch = plan.run.steps.per_epoch
-        middle = [s for s in expand(plan) if per_epoch <= s.after < 3 * per_epoch]
-        assert sum(len(s.reads) for s in middle) / 2 == pytest.approx(plan.chosen.steady.operations, rel=0.03)
-        assert sum(s.nbytes for s in middle) / 2 == pytest.approx(plan.chosen.steady.nbytes, rel=0.03)
+@pytest.mark.parametrize("storage", [DISK, SLOW, FAST], ids=["disk", "slow", "fast"])
+def test_what_decide_estimates_is_what_expand_counts(storage, memory):
+    """The closed forms agree with the counts of a steady epoch: bytes and time within 4 %, operations within 6 %."""
+    base = run(storage, 19_200)
+    plan = decide(Run(base.layout, base.order, base.steps, int(memory * base.layout.nbytes), base.cost))
+    per_epoch = plan.run.steps.per_epoch
+    middle = [s for s in expand(plan) if per_epoch <= s.after < 3 * per_epoch]
+    operations = sum(len(s.reads) for s in middle) / 2
+    nbytes = sum(s.nbytes for s in middle) / 2
+    steady = plan.chosen.steady
+    assert operations == pytest.approx(steady.operations, rel=0.06)
+    assert nbytes == pytest.approx(steady.nbytes, rel=0.04)
+    copying = steady.seconds - storage.seconds(steady.operations, steady.nbytes)
+    assert storage.seconds(operations, nbytes) + copying == pytest.approx(steady.seconds, rel=0.04)

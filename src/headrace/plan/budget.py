@@ -21,6 +21,7 @@ HELD_BATCHES = 2
 POSITION_NBYTES = 16
 ENTRY_NBYTES = 8
 FIELD_ALIGNMENT = 64
+TABLE_FLOOR = 2 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +115,14 @@ def resident_table(residency: str) -> int:
 
 
 def ring_nbytes(positions: int) -> int:
-    """Bytes of the table of positions under way: it doubles, and for a moment both copies exist."""
+    """Bytes of the table of positions under way: it doubles, and for a moment both copies exist.
+
+    The first `TABLE_FLOOR` bytes are part of the constant that every process pays.
+    """
     size = 1024
     while size < positions:
         size *= 2
-    return size * POSITION_NBYTES * 3 // 2 + positions * ENTRY_NBYTES
+    return max(0, size * POSITION_NBYTES * 3 // 2 + positions * ENTRY_NBYTES - TABLE_FLOOR)
 
 
 def spendable(*, sizes: Sizes, batches: int) -> int:

@@ -72,7 +72,7 @@ def _choice(plan: Plan) -> Iterator[str]:
     yield f"chosen: {plan.chosen.label}"
     if s.read == "sweep":
         rounds = plan.run.steps.used / s.round
-        yield f"  the reader goes round the data {rounds:.2f} times an epoch; a sample is read on the last round before use"
+        yield f"  {rounds:.2f} rounds of the data an epoch; a sample is read on the last round before its use"
     elif s.read == "direct":
         yield "  every step's missing samples are read for that step alone"
     else:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from headrace.values.cost import Storage
 
-
 PHASES = 12
 
 
@@ -55,7 +54,7 @@ def lru_miss_rate(share: float) -> float:
 
 @dataclass(frozen=True)
 class Stretch:
-    """What one pass wants of the `passed` samples that it goes over, in slices with `cuts` borders that no read crosses.
+    """What one pass wants of the `passed` samples that it goes over, in slices; no read crosses one of their `cuts`.
 
     `densities` are the shares wanted, each as likely as the others.
     """
@@ -73,19 +72,18 @@ class Stretch:
 def operations_and_bytes(*, stretch: Stretch, sizes: tuple[float, ...], gap: int, max_read: int) -> tuple[float, float]:
     """Expected operations and bytes of one pass, over all parts (`sizes` of a sample in each)."""
     operations = nbytes = 0.0
-    for q in stretch.densities:
+    for q in stretch.densities if stretch.passed > 0 else ():
         for size in sizes:
             if size > 0 and q > 0:
-                more = _part(
-                    q=min(q, 1.0), stretch=stretch, size=size, through=math.floor(gap / size), max_read=max_read
-                )
+                through = math.floor(gap / size)
+                more = _part(q=min(q, 1.0), stretch=stretch, size=size, through=through, max_read=max_read)
                 operations += more[0]
                 nbytes += more[1]
     return operations / len(stretch.densities), nbytes / len(stretch.densities)
 
 
 def _part(*, q: float, stretch: Stretch, size: float, through: int, max_read: int) -> tuple[float, float]:
-    """One part at density q: the distances between wanted samples are geometric, and a read goes `through` that many."""
+    """One part at density q: distances between wanted samples are geometric, a read goes `through` that many."""
     wanted, skip = stretch.passed * q, 1 - q
     # Σ_{j=1..J} j·q·skip^j: samples read and dropped per wanted one
     dropped = skip * (1 - (through + 1) * skip**through + through * skip ** (through + 1)) / q if q < 1 else 0.0
