@@ -15,15 +15,17 @@ namespace {
 constexpr std::int64_t page = 4096;
 constexpr std::int64_t huge = 2 << 20;
 
-// Sizes that buffers are rounded to: four per power of two, so that batches of differing sizes share buffers and at
-// most a quarter of a buffer's addresses (never its touched pages) is unused.
+// Sizes that buffers are rounded to: sixteen per power of two, so that batches of about one size share buffers, and a
+// buffer is at most a sixteenth larger than what was asked for.
 std::int64_t size_class(std::int64_t nbytes) {
     const auto n = static_cast<std::uint64_t>(std::max(nbytes, page));
-    const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(n) / 4, page);
+    const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(n) / 16, page);
     return static_cast<std::int64_t>((n + step - 1) / step * step);
 }
 
 }  // namespace
+
+std::int64_t Pool::bound() const { return std::max(budget_ + budget_ / 16, largest_) + largest_; }
 
 Mapping::Mapping(std::int64_t nbytes) {
     if (nbytes <= 0) return;

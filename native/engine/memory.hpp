@@ -39,8 +39,8 @@ struct Slab {
     bool taken = false;       // by the user: no longer part of the budget
 };
 
-// Batch buffers, used again by size. What the engine fills plus what lies free stays within budget + two buffers, so a
-// pipeline in its steady state maps nothing, and a user who lets go of many batches at once gives their memory back.
+// Batch buffers, used again by size. What the engine fills plus what lies free stays within the budget and one buffer: a
+// user swaps one batch for the next without a new mapping, and who lets go of many at once gives their memory back.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     explicit Pool(std::int64_t budget);
@@ -56,7 +56,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   private:
     void give_back(Slab* slab) noexcept;
     void trim(std::int64_t incoming);
-    std::int64_t bound() const { return budget_ + 2 * largest_; }
+    std::int64_t bound() const;
 
     const std::int64_t budget_;
     const pid_t owner_;
