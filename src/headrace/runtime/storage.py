@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headrace.errors import ClosedError, DeadlineError, HeadraceError, InputError
+from headrace.errors import ClosedError, DeadlineError, HeadraceError, InputError, PlanError
 from headrace.runtime.batch import Batch
 from headrace.runtime.failures import Failures, read_error
 from headrace.runtime.feeder import Feeder
@@ -142,7 +142,7 @@ class StorageSource:
         if isinstance(failure, HeadraceError):
             raise failure
         if failure is not None:
-            raise RuntimeError(f"expanding the plan failed: {failure!r}") from failure
+            raise PlanError(f"expanding the plan failed: {failure!r}") from failure
 
     def _batch(self, ready: Any) -> Batch:
         assert self._feeder is not None
