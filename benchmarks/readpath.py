@@ -7,7 +7,8 @@ Makes a file of random bytes, cuts it into samples, and lets the engine read the
   (preadv) or through a bounce buffer (pread and memcpy).
 
 Each figure is the median of `--rounds` runs, taken in turn (A B C A B C …): a busy neighbour disturbs all alike.
-Cold runs drop the file's pages with fadvise before each run. Compare figures of one run of this script only.
+CPU seconds a gigabyte are those of all threads, and suffer less from neighbours than the clock does. Cold runs drop the
+file's pages with fadvise before each run. Compare figures of one run of this script only.
 """
 
 from __future__ import annotations
@@ -111,13 +112,15 @@ class Contender:
         )
         self.step = run(self.engine, spans, 0)
         self.seconds: list[float] = []
+        self.cpu: list[float] = []
 
     def measure(self, *, cold: bool) -> None:
         if cold:
             drop_pages(self.path)
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         self.step = run(self.engine, self.spans, self.step)
         self.seconds.append(time.perf_counter() - start)
+        self.cpu.append(time.process_time() - cpu)
 
 
 def compare(*, path: Path, nbytes: int, size: int, args: argparse.Namespace) -> list[dict]:
@@ -134,7 +137,13 @@ def compare(*, path: Path, nbytes: int, size: int, args: argparse.Namespace) -> 
             contender.measure(cold=args.cold)
     volume = len(order) * size / 1e6
     rows = [
-        {"size": size, "way": c.way.name, "io": c.engine.io, "mb_per_s": volume / statistics.median(c.seconds)}
+        {
+            "size": size,
+            "way": c.way.name,
+            "io": c.engine.io,
+            "mb_per_s": volume / statistics.median(c.seconds),
+            "cpu_s_per_gb": statistics.median(c.cpu) / volume * 1e3,
+        }
         for c in field
     ]
     for c in field:
@@ -170,7 +179,10 @@ def main() -> None:
                 continue
             print(f"\n{size:,} bytes a sample, {'cold' if args.cold else 'warm'} cache")
             for r in sorted(rows, key=lambda r: -r["mb_per_s"]):
-                print(f"  {r['way']:<36} {r['mb_per_s']:8.0f} MB/s  {r['of_best']:5.2f} of the best")
+                cpu = r["cpu_s_per_gb"]
+                print(
+                    f"  {r['way']:<36} {r['mb_per_s']:8.0f} MB/s  {r['of_best']:5.2f} of the best  {cpu:6.3f} CPU s/GB"
+                )
 
 
 if __name__ == "__main__":

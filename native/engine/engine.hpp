@@ -34,7 +34,7 @@ struct Options {
     bool direct = false;
     std::int64_t align = 4096;
     std::int64_t bounce = 4 << 20;
-    std::int64_t bounce_below = 8192;
+    std::int64_t bounce_below = 1024;
     std::int64_t batch_bytes = 0;
     std::int64_t max_spans = 4;
     bool random = true;

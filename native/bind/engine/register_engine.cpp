@@ -83,7 +83,7 @@ void register_engine(nb::module_& m) {
              nb::arg("threads") = 4, nb::arg("depth") = 64, nb::arg("io") = "threads", nb::arg("direct") = false,
              nb::arg("align") = 4096, nb::arg("batch_bytes"), nb::arg("max_spans") = 4, nb::arg("advice") = "random",
              nb::arg("drop") = false, nb::arg("trace") = false, nb::arg("bounce") = 4 << 20,
-             nb::arg("bounce_below") = 8192, nb::arg("fault") = nb::none())
+             nb::arg("bounce_below") = 1024, nb::arg("fault") = nb::none())
         .def("submit", &submit, nb::arg("index"), nb::arg("after"), nb::arg("reads"), nb::arg("pieces"), nb::arg("copies"),
              nb::arg("steps"), nb::arg("timeout") = nb::none(), "Queue a span; False if there was no room in time.")
         .def("finish", &Engine::finish, "Say that no span follows.")
