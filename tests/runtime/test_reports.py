@@ -136,7 +136,7 @@ def test_measuring_a_step_costs_microseconds():
     from headrace.runtime.metrics import Meter
 
     meter = Meter()
-    meter.begin(epoch=0, step=0, counters={}, fresh=True)
+    meter.begin(epoch=0, step=0, counters={}, began=0.0, fresh=True)
     start = time.perf_counter()
     for _ in range(20_000):
         meter.handed(meter.asked(0), 32)

@@ -14,7 +14,7 @@ def explain_setup(setup: Setup) -> str:
         return _explain_map(setup)
     from headrace.plan.explain import explain
 
-    return f"{explain(setup.plan)}\nmemory: {setup.memory[1]}"
+    return f"{explain(setup.plan)}\nnote: memory is {setup.memory[1]}"
 
 
 def _explain_map(setup: Setup) -> str:

@@ -71,14 +71,16 @@ class Meter:
     def __init__(self) -> None:
         self.epochs: list[EpochRecord] = []
         self._handed = 0.0
+        self._began = 0.0
+        self._fresh = False
         self._base: dict[str, float] = {}
 
-    def begin(self, *, epoch: int, step: int, counters: dict[str, float], fresh: bool) -> None:
-        """A pass starts; `fresh` if the pipeline does too, so that its first wait is the time to the first batch."""
+    def begin(self, *, epoch: int, step: int, counters: dict[str, float], began: float, fresh: bool) -> None:
+        """A pass was asked for at `began`; `fresh` if a pipeline starts too: then there is a time to first batch."""
         for old in self.epochs[-1:-4:-1][1:]:
             old.wait = None
         self.epochs.append(EpochRecord(epoch, step, wait=array("d")))
-        self._fresh = fresh
+        self._fresh, self._began = fresh, began
         self._base = counters
         self._handed = 0.0
 
@@ -95,8 +97,10 @@ class Meter:
     def handed(self, asked: float, samples: int) -> None:
         """A batch of so many samples is handed to the user."""
         now = time.perf_counter()
-        self._waited(now - asked)
         record = self.epochs[-1]
+        if self._fresh and not record.steps:
+            record.first_batch = now - self._began
+        self._waited(now - asked)
         record.steps += 1
         record.samples += samples
         self._handed = now
@@ -117,8 +121,6 @@ class Meter:
     def _waited(self, seconds: float) -> None:
         record = self.epochs[-1]
         if record.wait is not None:
-            if not record.wait and self._fresh:
-                record.first_batch = seconds
             record.wait.append(seconds)
         record.exposed += seconds
         record.longest = max(record.longest, seconds)

@@ -8,6 +8,7 @@ the step that failed. End, failure and leaving are told apart: `next()` after a 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,7 @@ class Session:
 
     def begin(self) -> Pass:
         """A new pass. One that is still running is replaced: a loader has one position."""
+        began = time.perf_counter()
         if self._closed:
             raise ClosedError("the loader was closed: create a new one")
         self._end_pass("replaced", "another iteration over the same loader was started; two at once need two loaders")
@@ -100,7 +102,8 @@ class Session:
         self._check()
         fresh = self._ensure_pipeline()
         self._pass = Pass(self.position.epoch)
-        self._meter.begin(epoch=self.position.epoch, step=self.position.step, counters=self.counters(), fresh=fresh)
+        place = self.position
+        self._meter.begin(epoch=place.epoch, step=place.step, counters=self.counters(), began=began, fresh=fresh)
         return self._pass
 
     def advance(self, current: Pass) -> Any:
