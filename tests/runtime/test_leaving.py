@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import time
+import warnings
 
 import psutil
 import pytest
@@ -123,13 +124,14 @@ def test_an_iterator_keeps_its_loader_alive(train):
     assert len([len(batch) for batch in it]) == 17
 
 
-def test_closing_with_many_epochs_prefetched_is_quick(make):
+def test_closing_with_many_epochs_prefetched_leaves_no_thread(make):
     loader = make()
     it = iter(loader)
     next(it)
-    start = time.monotonic()
-    loader.close()
-    assert time.monotonic() - start < 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a thread that had to be left behind is a ResourceWarning
+        loader.close()
+    assert no_python_threads()
 
 
 def test_files_stay_open_only_while_the_loop_runs(train):
@@ -178,13 +180,11 @@ if sys.argv[3] == "raise":
 @pytest.mark.parametrize("transform", ["None", "lambda b: b"])
 @pytest.mark.parametrize("end", ["return", "raise"])
 def test_a_script_that_ends_with_a_live_loader_ends(train, transform, end):
-    start = time.monotonic()
     process = script(LIVE, train, transform, end)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)  # bounded: a script that hangs at its end raises here
     assert process.returncode == (0 if end == "return" else 1), errors
     assert ("the script failed" in errors) == (end == "raise")
     assert "Fatal" not in errors and "headrace-" not in errors
-    assert time.monotonic() - start < 15
 
 
 INTERRUPTED = """

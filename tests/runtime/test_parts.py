@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import threading
-import time
 
 import numpy as np
 import psutil
@@ -260,10 +259,9 @@ def test_a_remote_error_comes_back_and_the_process_goes_on(remote):
 
 
 def test_a_remote_process_that_dies_is_noticed_before_the_deadline(remote):
-    start = time.monotonic()
+    """The deadline is far beyond the test's own: waiting for it would fail."""
     with pytest.raises(WorkerError, match="exited with code 4 during the work"):
-        remote(leave).call(4, timeout=60, what="the work")
-    assert time.monotonic() - start < 20
+        remote(leave).call(4, timeout=3600, what="the work")
 
 
 def test_a_remote_process_that_is_killed_names_the_signal(remote):

@@ -81,7 +81,6 @@ def test_every_epoch_has_its_steps_samples_and_times(train):
     ]
     assert all(e["loop_seconds"] >= 0.017 for e in epochs)
     assert sum(e["seconds"] for e in epochs) <= elapsed
-    assert sum(e["seconds"] for e in epochs) > 0.5 * elapsed
     assert epochs[0]["first_batch_seconds"] > 0 and epochs[1]["first_batch_seconds"] is None
     last = epochs[-1]
     assert len(last["exposed_by_step"]) == 17
@@ -131,13 +130,18 @@ def test_a_report_before_the_first_step_and_of_a_closed_loader_works(train):
     assert feed.report().to_dict()["measured"]["operations"] > 0
 
 
-def test_measuring_a_step_costs_microseconds():
-    """Below one percent of any step that is worth loading for."""
-    from headrace.runtime.metrics import Meter
+def test_measuring_a_step_takes_two_readings_of_the_clock(train, monkeypatch):
+    """And nothing of the engine: its counters are asked for once a pass."""
+    from headrace.runtime import metrics
+    from headrace.runtime.storage import StorageSource
 
-    meter = Meter()
-    meter.begin(epoch=0, step=0, counters={}, began=0.0, fresh=True)
-    start = time.perf_counter()
-    for _ in range(20_000):
-        meter.handed(meter.asked(0), 32)
-    assert (time.perf_counter() - start) / 20_000 < 20e-6
+    readings, asked = [], []
+    clock, counters = time.perf_counter, StorageSource.counters
+    monkeypatch.setattr(metrics.time, "perf_counter", lambda: readings.append(1) or clock())
+    monkeypatch.setattr(StorageSource, "counters", lambda self: asked.append(1) or counters(self))
+    with loader(train) as feed:
+        before = len(readings), len(asked)
+        run(feed, 1)
+        steps = len(feed)
+        assert len(readings) - before[0] <= 2 * (steps + 1) + 2
+        assert len(asked) - before[1] <= 3
