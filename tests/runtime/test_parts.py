@@ -238,7 +238,7 @@ def remote():
     for r in made:
         r.close()
         assert r.join(5)
-    assert not [c for c in psutil.Process().children() if "headrace" in " ".join(c.cmdline())]
+        assert not psutil.pid_exists(r._process.pid)
 
 
 def test_a_remote_function_gives_what_the_function_gives(remote):
