@@ -5,6 +5,12 @@
 
 namespace headrace {
 
+namespace {
+
+constexpr std::size_t ahead = 16;  // entries: as many waits for memory as a core keeps under way
+
+}  // namespace
+
 Expander::Expander(Layout layout, Steps steps, Switches switches, int64_t start_step)
     : layout_(std::move(layout)), steps_(steps), switches_(switches),
       sweep_{switches.round, switches.lead, std::max<int64_t>(1, switches.round / switches.span),
@@ -45,6 +51,17 @@ void Expander::feed(const int64_t* ids, const int64_t* next, int64_t count) {
 }
 
 Progress Expander::next(Span& out) {
+    // As large as the last one: spans are alike, and growing means copying.
+    out.reads.reserve(made_[0]);
+    out.pieces.reserve(made_[1]);
+    out.copies.reserve(made_[2]);
+    out.ids.reserve(made_[3]);
+    const Progress progress = make(out);
+    if (progress == Progress::span) made_ = {out.reads.size(), out.pieces.size(), out.copies.size(), out.ids.size()};
+    return progress;
+}
+
+Progress Expander::make(Span& out) {
     if (switches_.mode == Mode::direct) return emitted_ >= steps_.total ? Progress::end : direct(out);
     while (emitted_ < steps_.total) {
         Slice slice{};
@@ -93,19 +110,32 @@ void Expander::take_due(int64_t below) {
     if (any) sort_by_rank(slice_entries_, scratch_);
 }
 
+// What the ring says of the slice's entries, in one pass: their positions lie all over it, and each line is fetched once.
+void Expander::look_up() {
+    const size_t count = slice_entries_.size();
+    sought_.resize(count);
+    for (size_t k = 0; k < count; ++k) {
+        if (k + ahead < count) ring_.prefetch(position_of(slice_entries_[k + ahead].low));
+        const Position& p = ring_[position_of(slice_entries_[k].low)];
+        sought_[k] = {p.id, Slots::NONE, settles(p)};
+    }
+}
+
 // Gives slots to the entries of the slice. Samples that are not urgent leave enough free for any one step, so that an
 // urgent one always finds room once the steps before it are gathered.
 void Expander::admit(int64_t urgent_below, Span& out) {
+    look_up();
     int64_t units = 0;
     bool all_urgent = true;
-    for (size_t k = 0; k < slice_entries_.size(); ++k) {
-        int64_t t = position_of(slice_entries_[k].low);
-        const Position& p = ring_[t];
-        if (settles(p)) continue;
-        all_urgent &= t < urgent_below;
-        if (k == 0 || slice_entries_[k].rank != slice_entries_[k - 1].rank) units += units_of(p.id);
+    for (size_t k = 0; k < sought_.size(); ++k) {
+        if (sought_[k].settles) continue;
+        all_urgent &= position_of(slice_entries_[k].low) < urgent_below;
+        if (k == 0 || slice_entries_[k].rank != slice_entries_[k - 1].rank) units += units_of(sought_[k].id);
     }
-    if (stream_free() - units < (all_urgent ? 0 : reserve_)) admit_scarce(urgent_below, out);
+    if (stream_free() - units < (all_urgent ? 0 : reserve_)) {
+        admit_scarce(urgent_below, out);
+        look_up();
+    }
     read_into_arena(out);
 }
 
@@ -138,29 +168,34 @@ void Expander::admit_scarce(int64_t urgent_below, Span& out) {
 
 void Expander::read_into_arena(Span& out) {
     size_t distinct = 0;
-    for (size_t k = 0; k < slice_entries_.size(); ++k) {
-        Position& p = ring_[position_of(slice_entries_[k].low)];
-        if (k && slice_entries_[k].rank == slice_entries_[distinct - 1].rank) {  // two uses, one read
-            p.slot = ring_[position_of(slice_entries_[distinct - 1].low)].slot;
-            slots_.hold(p.slot);
-            continue;
+    const size_t count = slice_entries_.size();
+    for (size_t k = 0; k < count; ++k) {
+        if (k + ahead < count) ring_.prefetch(position_of(slice_entries_[k + ahead].low));
+        const Entry& entry = slice_entries_[k];
+        Sought& sought = sought_[k];
+        if (k && entry.rank == slice_entries_[distinct - 1].rank) {  // two uses, one read
+            sought.slot = sought_[distinct - 1].slot;
+            slots_.hold(sought.slot);
+        } else {
+            sought.slot = slots_.take(units_of(sought.id));
+            if (sought.settles) resident_used_ += units_of(sought.id);  // its room is set aside from the start
+            slice_entries_[distinct] = entry;
+            sought_[distinct++] = sought;
         }
-        p.slot = slots_.take(units_of(p.id));
-        if (settles(p)) resident_used_ += units_of(p.id);  // a resident sample's room is set aside from the start
-        slice_entries_[distinct++] = slice_entries_[k];
+        ring_[position_of(entry.low)].slot = sought.slot;
     }
     wanted_.clear();
     int64_t at = 0;
     for (size_t part = 0; part < layout_.parts.size(); ++part) {
         for (size_t k = 0; k < distinct; ++k) {
-            const Position& p = ring_[position_of(slice_entries_[k].low)];
-            Extent extent = layout_.parts[part].locate(p.id, hints_[part]);
+            const uint32_t id = sought_[k].id;
+            Extent extent = layout_.parts[part].locate(id, hints_[part]);
             int64_t from = at;
             if (!layout_.fixed) {
                 from = 0;
-                for (size_t q = 0; q < part; ++q) from += layout_.parts[q].size(p.id, hints_[q]);
+                for (size_t q = 0; q < part; ++q) from += layout_.parts[q].size(id, hints_[q]);
             }
-            want(extent, {extent.offset, extent.nbytes, 0, p.id, -1, static_cast<int32_t>(part)}, p.slot, from);
+            want(extent, {extent.offset, extent.nbytes, 0, id, -1, static_cast<int32_t>(part)}, sought_[k].slot, from);
         }
         if (layout_.fixed) at += layout_.parts[part].fixed;
     }
@@ -184,6 +219,7 @@ void Expander::want(const Extent& extent, Piece piece, uint32_t slot, int64_t at
 
 void Expander::free_below(int64_t position) {
     for (; freed_ < position; ++freed_) {
+        if (freed_ + static_cast<int64_t>(ahead) < position) slots_.prefetch(ring_[freed_ + static_cast<int64_t>(ahead)].slot);
         Position& p = ring_[freed_];
         if (!p.hit) slots_.release(p.slot);
         for (; !leaving_.empty() && leaving_.front().first <= freed_; leaving_.pop_front())

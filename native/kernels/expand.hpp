@@ -4,6 +4,7 @@
 // sample into a slice of a pass, gives it a slot when the slice is issued, and emits steps as soon as all they need
 // has been read. Samples that do not fit wait in `late_` and are read just before their use: slow, never stuck.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -61,7 +62,13 @@ class Expander {
     struct Slice {
         int64_t begin, end, ready;  // `ready`: all positions below are in memory once the slice is read (late ones apart)
     };
+    struct Sought {  // an entry of the slice: what the ring says of its position, and the slot that it is given
+        uint32_t id, slot;
+        bool settles;
+    };
     using Late = std::pair<int64_t, uint32_t>;  // position, rank
+
+    Progress make(Span& out);
 
     // passes and slices (passes.cpp)
     bool require(int64_t position);
@@ -78,6 +85,7 @@ class Expander {
     bool rescue(Span& out);
     void serve(int64_t urgent, Span& out);
     void take_due(int64_t below);
+    void look_up();
     void admit(int64_t urgent_below, Span& out);
     void admit_scarce(int64_t urgent_below, Span& out);
     void read_into_arena(Span& out);
@@ -107,7 +115,7 @@ class Expander {
     std::unique_ptr<Residency> residency_;
     Slots slots_;
     Ring<Position> ring_;
-    std::vector<uint32_t> cells_;
+    Table<uint32_t> cells_;
     std::deque<std::pair<int64_t, uint32_t>> leaving_;  // slots that cells give up, at the position where they do
     std::priority_queue<Late, std::vector<Late>, std::greater<Late>> late_;
 
@@ -127,10 +135,12 @@ class Expander {
     std::vector<Entry> fill_;
 
     std::vector<Entry> slice_entries_, scratch_;
+    std::vector<Sought> sought_;  // of `slice_entries_`, one each
     std::vector<int64_t> hints_;  // one per part: see Part::locate
     std::vector<int64_t> rows_;   // of the step at hand: where each row of each field starts in its batch
     StepRow row_{};
     std::vector<Wanted> wanted_;
+    std::array<size_t, 4> made_{};  // entries of the last span
     Merging merging_;
 };
 

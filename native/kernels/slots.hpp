@@ -1,7 +1,8 @@
 // Which slots of the arena are free? A slot is one unit; a sample takes one (fixed sizes) or a chain of them (ragged).
 #pragma once
 #include <cstdint>
-#include <vector>
+
+#include "kernels/tables.hpp"
 
 namespace headrace {
 
@@ -11,6 +12,11 @@ class Slots {
 
     Slots(int64_t count, bool chained) : count_(count), uses_(count, 0) {
         if (chained) next_.assign(count, NONE);
+    }
+
+    // A slot that is about to be released: counts of uses lie apart from each other.
+    void prefetch(uint32_t head) const {
+        if (head != NONE) __builtin_prefetch(&uses_[head], 1);
     }
 
     int64_t free() const { return count_ - used_; }
@@ -25,6 +31,7 @@ class Slots {
             } else {
                 slot = free_.back();
                 free_.pop_back();
+                if (free_.size() > 8) __builtin_prefetch(&uses_[free_[free_.size() - 8]], 1);
             }
             if (!next_.empty()) next_[slot] = head;
             head = slot;
@@ -56,8 +63,7 @@ class Slots {
 
   private:
     int64_t count_, used_ = 0, fresh_ = 0;
-    std::vector<uint32_t> free_, next_;
-    std::vector<uint32_t> uses_;
+    Table<uint32_t> free_, next_, uses_;
 };
 
 // What is known of each position between its expansion and its end, addressed by the position itself.
@@ -65,20 +71,21 @@ template <class T>
 class Ring {
   public:
     T& operator[](int64_t t) { return data_[t & mask_]; }
+    void prefetch(int64_t t) const { __builtin_prefetch(&data_[t & mask_], 1); }
 
     // Makes room for positions [from, to).
     void span(int64_t from, int64_t to) {
         if (to - from <= static_cast<int64_t>(data_.size())) return;
         size_t size = data_.empty() ? 1024 : data_.size();
         while (static_cast<int64_t>(size) < to - from) size *= 2;
-        std::vector<T> grown(size);
+        Table<T> grown(size);
         for (int64_t t = from; t < from + static_cast<int64_t>(data_.size()); ++t) grown[t & (size - 1)] = data_[t & mask_];
         data_.swap(grown);
         mask_ = static_cast<int64_t>(size) - 1;
     }
 
   private:
-    std::vector<T> data_;
+    Table<T> data_;
     int64_t mask_ = 0;
 };
 

@@ -1,0 +1,27 @@
+// How many times does d go into x? By a multiplication: a division of 64 bits takes as long as all the rest of a position.
+#pragma once
+#include <cstdint>
+
+namespace headrace {
+
+// Exact for every x >= 0 and d >= 1: the estimate by the reciprocal is the quotient or one less.
+class Divider {
+  public:
+    explicit Divider(int64_t d = 1)
+        : d_(static_cast<uint64_t>(d)), reciprocal_(d == 1 ? UINT64_MAX : UINT64_MAX / static_cast<uint64_t>(d)) {}
+
+    int64_t of(int64_t x) const {
+        const uint64_t value = static_cast<uint64_t>(x);
+        uint64_t q = static_cast<uint64_t>((static_cast<unsigned __int128>(value) * reciprocal_) >> 64);
+        // UINT64_MAX / d may be one below 2^64 / d: the estimate is then up to two less for the largest x.
+        while (value - q * d_ >= d_) ++q;
+        return static_cast<int64_t>(q);
+    }
+
+    int64_t floor_of(int64_t x) const { return x >= 0 ? of(x) : -of(-(x + 1)) - 1; }
+
+  private:
+    uint64_t d_, reciprocal_;
+};
+
+}  // namespace headrace
