@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/counters.hpp"
-#include "engine/entries.hpp"
+#include "records.hpp"
 
 namespace headrace {
 

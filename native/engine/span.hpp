@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "engine/copy.hpp"
-#include "engine/entries.hpp"
+#include "engine/failure.hpp"
+#include "records.hpp"
 
 namespace headrace {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/records.hpp"
+#include "records.hpp"
 
 namespace headrace {
 

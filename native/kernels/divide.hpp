@@ -4,10 +4,24 @@
 
 namespace headrace {
 
-// Exact for every x >= 0 and d >= 1: the estimate by the reciprocal is the quotient or one less.
-class Divider {
+// Exact for values of 32 bits; one multiplication.
+class Divider32 {
   public:
-    explicit Divider(int64_t d = 1)
+    Divider32() = default;
+    explicit Divider32(std::uint32_t divisor) : magic_(~0ull / divisor) {}
+    std::uint32_t operator()(std::uint32_t x) const {
+        __extension__ using wide = unsigned __int128;
+        return static_cast<std::uint32_t>((static_cast<wide>(magic_) * (static_cast<std::uint64_t>(x) + 1)) >> 64);
+    }
+
+  private:
+    std::uint64_t magic_ = 0;
+};
+
+// Exact for every x >= 0 and d >= 1: the estimate by the reciprocal is the quotient or one less.
+class Divider64 {
+  public:
+    explicit Divider64(int64_t d = 1)
         : d_(static_cast<uint64_t>(d)), reciprocal_(d == 1 ? UINT64_MAX : UINT64_MAX / static_cast<uint64_t>(d)) {}
 
     int64_t of(int64_t x) const {

@@ -82,7 +82,7 @@ void Expander::copy_row(uint32_t id, uint32_t slot, int64_t row, bool keep, Span
                 at = 0;
             }
             int64_t nbytes = std::min(left, unit - at);
-            int32_t kind = keep ? KEEP : part.box >= 0 ? BOX : GATHER;
+            int32_t kind = keep ? CopyKind::keep : part.box >= 0 ? CopyKind::box : CopyKind::gather;
             out.copies.push_back({slot * unit + at, batch, nbytes, kind, part.box});
             at += nbytes;
             batch += nbytes;
@@ -138,7 +138,7 @@ void Expander::read_into_batch(Span& out) {
             int64_t dest = rows_[static_cast<size_t>(row) * layout_.fields.size() + part.field];
             Extent extent = part.locate(id, hints_[k]);
             if (e && slice_entries_[e].rank == slice_entries_[e - 1].rank) {
-                out.copies.push_back({first, dest, extent.nbytes, REPEAT, -1});
+                out.copies.push_back({first, dest, extent.nbytes, CopyKind::repeat, -1});
             } else {
                 first = dest;
                 wanted_.push_back({extent.file, {extent.offset, extent.nbytes, dest, id, step, static_cast<int32_t>(k)}});

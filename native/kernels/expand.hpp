@@ -13,7 +13,7 @@
 
 #include "kernels/coalesce.hpp"
 #include "kernels/extents.hpp"
-#include "kernels/records.hpp"
+#include "records.hpp"
 #include "kernels/residency.hpp"
 #include "kernels/schedule.hpp"
 #include "kernels/slots.hpp"
@@ -37,7 +37,7 @@ struct Span {
     std::vector<Read> reads;
     std::vector<Piece> pieces;
     std::vector<Copy> copies;
-    std::vector<StepRow> steps;
+    std::vector<Step> steps;
     std::vector<int64_t> ids, offsets;
 };
 
@@ -138,7 +138,7 @@ class Expander {
     std::vector<Sought> sought_;  // of `slice_entries_`, one each
     std::vector<int64_t> hints_;  // one per part: see Part::locate
     std::vector<int64_t> rows_;   // of the step at hand: where each row of each field starts in its batch
-    StepRow row_{};
+    Step row_{};
     std::vector<Wanted> wanted_;
     std::array<size_t, 4> made_{};  // entries of the last span
     Merging merging_;

@@ -78,7 +78,7 @@ Cells::Cells(std::uint64_t total, std::uint64_t cell_size, Key cell_key, bool sh
     : n(total), shuffled(shuffle), key(cell_key) {
     if (n < 1 || n > kMaxN || cell_size < 1) throw std::invalid_argument("cells need 1 to 4,294,967,295 values");
     size = static_cast<u32>(std::min(cell_size, n));
-    by_size = Divider(size);
+    by_size = Divider32(size);
     count = static_cast<u32>((n + size - 1) / size);
     last_size = static_cast<u32>(n - static_cast<std::uint64_t>(count - 1) * size);
     full = Permutation(size, key);

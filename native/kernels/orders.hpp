@@ -9,7 +9,7 @@ namespace headrace {
 struct Cells {
     std::uint64_t n = 1;
     std::uint32_t size = 1, count = 1, last_size = 1;
-    Divider by_size{1};
+    Divider32 by_size{1};
     bool shuffled = true;  // false: every cell keeps its order
     Permutation full, last;
     Key key;

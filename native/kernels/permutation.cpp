@@ -114,7 +114,7 @@ Permutation::Permutation(std::uint64_t size, Key key) : n(size) {
     a = std::max<u32>(2, ceil_sqrt(n));
     a += a % 2;
     b = std::max<u32>(2, static_cast<u32>((n + a - 1) / a));
-    by_b = Divider(b);
+    by_b = Divider32(b);
     rounds = rounds_for(b);
     for (int r = 0; r < rounds; ++r) {
         const std::uint64_t word = mix64(key.lo + mix64(key.hi + 0x9E3779B97F4A7C15ull * static_cast<unsigned>(r + 1)));

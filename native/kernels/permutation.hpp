@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <numeric>
 
+#include "kernels/divide.hpp"
+
 namespace headrace {
 
 inline constexpr std::size_t kBlock = 512;
@@ -31,18 +33,6 @@ constexpr std::uint64_t mix64(std::uint64_t z) {
     return z ^ (z >> 31);
 }
 
-// Exact division of 32-bit values by a constant, as one multiplication.
-struct Divider {
-    std::uint64_t magic = 0;
-
-    Divider() = default;
-    explicit Divider(std::uint32_t divisor) : magic(~0ull / divisor) {}
-    std::uint32_t operator()(std::uint32_t x) const {
-        __extension__ using wide = unsigned __int128;
-        return static_cast<std::uint32_t>((static_cast<wide>(magic) * (static_cast<std::uint64_t>(x) + 1)) >> 64);
-    }
-};
-
 // Turns one permutation into a family: the same round keys, changed by 64 bits that stand for a cell's number.
 struct Tweak {
     std::uint32_t first = 0, second = 0;
@@ -54,7 +44,7 @@ struct Permutation {
     std::uint64_t n = 1;
     std::uint32_t a = 2, b = 2;  // sizes of the halves; a is even, so that odd permutations can be reached as well
     int rounds = kMaxRounds;     // half rounds: an even number
-    Divider by_b{2};
+    Divider32 by_b{2};
     std::array<std::uint32_t, kMaxRounds> first{}, second{};  // two key words per half round
 
     Permutation() = default;

@@ -56,7 +56,7 @@ struct Sweep {
 
   private:
     bool narrow_;  // products of a rank or a slice and a round fit into 64 bits
-    Divider by_round_, by_resident_, by_swept_;
+    Divider64 by_round_, by_resident_, by_swept_;
 };
 
 }  // namespace headrace

@@ -45,16 +45,4 @@ struct Step {
 
 static_assert(sizeof(Read) == 32 && sizeof(Piece) == 40 && sizeof(Copy) == 32 && sizeof(Step) == 48);
 
-// A piece that could not be read. `error` is the errno, or 0 where the file ended; `got` its bytes that were there.
-struct Failure {
-    std::int64_t id;
-    std::int32_t part;
-    std::int32_t file;
-    std::int64_t offset;
-    std::int64_t nbytes;
-    std::int32_t error;
-    std::int32_t step;
-    std::int64_t got;
-};
-
 }  // namespace headrace
