@@ -79,6 +79,7 @@ std::shared_ptr<Slab> Pool::take(std::int64_t nbytes) {
             trim(want);
             slab = std::make_unique<Slab>();
             slab->memory = Mapping(want);
+            slab->memory.advise_huge();
             ++allocated_, ++live_;
             live_bytes_ += want;
         }
