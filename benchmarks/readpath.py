@@ -41,19 +41,19 @@ class Way:
 
 
 def ways(threads: list[int], depths: list[int]) -> Iterator[Way]:
-    for direct in (False, True):
-        kind = "O_DIRECT" if direct else "buffered"
+    for access in ("buffered", "direct", "mapped"):
+        kind = "O_DIRECT" if access == "direct" else access
         for t in threads:
-            yield Way(f"direct    {kind} threads={t}", False, {"io": "threads", "threads": t, "direct": direct})
-        for d in depths:
-            options = {"io": "uring", "threads": 1, "depth": d, "direct": direct}
+            yield Way(f"direct    {kind} threads={t}", False, {"io": "threads", "threads": t, "access": access})
+        for d in depths if access != "mapped" else ():
+            options = {"io": "uring", "threads": 1, "depth": d, "access": access}
             yield Way(f"direct    {kind} uring depth={d}", False, options)
     for t in threads[:2]:
         for name, below in (("preadv", 0), ("bounce", 1 << 40)):
             yield Way(f"coalesced {name} threads={t}", True, {"io": "threads", "threads": t, "bounce_below": below})
     for name, below in (("preadv", 0), ("bounce", 1 << 40)):
         yield Way(f"coalesced {name} uring", True, {"io": "uring", "threads": 1, "bounce_below": below})
-    yield Way("coalesced O_DIRECT threads", True, {"io": "threads", "threads": threads[-1], "direct": True})
+    yield Way("coalesced O_DIRECT threads", True, {"io": "threads", "threads": threads[-1], "access": "direct"})
 
 
 def direct_spans(order: np.ndarray, size: int, batch: int) -> list[tuple]:

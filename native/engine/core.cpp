@@ -10,9 +10,13 @@ namespace headrace {
 namespace {
 
 // A thread takes several small reads at once, so that reads of a few microseconds do not queue for the lock; never more
-// than its share of what is left, so that the last reads of a span still run side by side.
-constexpr std::size_t most_reads = 16;
-constexpr std::int64_t most_bytes = 256 << 10;
+// than its share of what is left, so that the last reads of a span still run side by side. Copies out of mapped files are
+// a microsecond each and share one check of their files' sizes: more of them at once.
+struct Handful {
+    std::size_t reads;
+    std::int64_t bytes;
+};
+constexpr Handful read_at_once{16, 256 << 10}, copied_at_once{64, 512 << 10};
 
 Mapping make_arena(std::int64_t nbytes) {
     Mapping arena(nbytes);
@@ -28,12 +32,17 @@ Core::Core(Options given, std::unique_ptr<Faults> injected)
       faults(std::move(injected)),
       arena(make_arena(options.arena)),
       pool(std::make_shared<Pool>(options.batch_bytes)),
-      files(options.paths, options.random, options.direct, *faults),
+      guard(options.access == Access::mapped ? std::make_unique<Guard>() : nullptr),
+      files(options.paths, options.random, options.access, options.map_from, *faults),
       trace(options.trace),
       means{files, *faults, trace, {options.bounce, options.bounce_below, options.align}, arena.data(), options.drop},
       io("threads"),
       schedule(options.batch_bytes, pool) {
     if (!options.uring) return;
+    if (options.access == Access::mapped) {
+        io = "threads (files are mapped)";
+        return;
+    }
     std::string why;
     ring = Pump::make(*this, why);
     io = ring != nullptr ? "uring" : "threads (" + why + ")";
@@ -79,12 +88,15 @@ bool Core::pick(Job& job) {
         return true;
     }
     if (ring != nullptr) return false;
-    job.reads = schedule.pick_reads(most_reads, most_bytes, 2 * static_cast<std::size_t>(options.threads));
+    const Handful most = files.trust().now() ? copied_at_once : read_at_once;
+    job.reads = schedule.pick_reads(most.reads, most.bytes, 2 * static_cast<std::size_t>(options.threads));
     return job.reads.span != nullptr;
 }
 
 void Core::work(Progress& mine) {
+    if (guard) receive_faults();
     Reader reader(means);
+    Mapped mapped(means);
     std::unique_lock lock(mutex);
     bounce_bytes += reader.bounce_bytes();
     while (!over()) {
@@ -103,7 +115,7 @@ void Core::work(Progress& mine) {
         if (idle > 0 && workable_now()) workable.notify_one();
         lock.unlock();
         if (reads)
-            read(job, reader, mine);
+            read(job, reader, mapped, mine);
         else
             gather(job);
         job = {};
@@ -122,15 +134,21 @@ void Core::gather(Job& job) {
     wake();
 }
 
-void Core::read(Job& job, Reader& reader, Progress& mine) {
+void Core::read(Job& job, Reader& reader, Mapped& mapped, Progress& mine) {
     const Span& span = *job.reads.span;
     Tally done;
     std::vector<Failure> failures;
-    for (const std::int32_t r : job.reads.reads) {
+    const std::vector<std::int32_t>& reads = job.reads.reads;
+    std::vector<std::int64_t> reached(reads.size(), job.at);
+    if (files.trust().now() && job.at < 0) {
+        mine.start(span.number, reads.front());
+        mapped.take(span, reads, reached, done);
+    }
+    for (std::size_t k = 0; k < reads.size(); ++k) {
         if (stopped.load(std::memory_order_relaxed)) break;  // nobody will ask for what is missing
-        mine.start(span.number, r);
-        const Read& read = span.read(r);
-        reader.run(span, read, std::max(job.at, read.offset), done, failures);
+        mine.start(span.number, reads[k]);
+        const Read& read = span.read(reads[k]);
+        reader.run(span, read, std::max(reached[k], read.offset), done, failures);
     }
     mine.span = -1;
     const std::lock_guard lock(mutex);
@@ -160,6 +178,7 @@ void Core::shut() {
 }
 
 void Core::leave() {
+    files.close();
     const std::lock_guard lock(mutex);
     --alive;
     left.notify_all();

@@ -240,6 +240,7 @@ std::vector<std::pair<std::string, double>> Engine::counters() {
             {"opens", n(t.opens)},
             {"open_files", n(core_->files.open_count())},
             {"direct_refused", n(t.fallbacks)},
+            {"mapped_pages_missed", n(core_->files.trust().missed())},
             {"consumer_wakeups", n(core_->consumer_wakeups)},
             {"thread_wakeups", n(t.wakeups)},
             {"spans", n(core_->schedule.submitted())},

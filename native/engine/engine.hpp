@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "engine/event.hpp"
+#include "engine/guard.hpp"
+#include "engine/mapped.hpp"
 #include "engine/memory.hpp"
 #include "engine/reader.hpp"
 #include "engine/schedule.hpp"
@@ -31,7 +33,8 @@ struct Options {
     int threads = 4;
     int depth = 64;
     bool uring = false;
-    bool direct = false;
+    Access access = Access::buffered;
+    std::int64_t map_from = 1 << 20;  // a mapping costs microseconds and a page table: smaller files are read sooner
     std::int64_t align = 4096;
     std::int64_t bounce = 4 << 20;
     std::int64_t bounce_below = 1024;
@@ -70,6 +73,7 @@ class Core {
     const std::unique_ptr<Faults> faults;
     Mapping arena;
     const std::shared_ptr<Pool> pool;
+    const std::unique_ptr<Guard> guard;  // where files are mapped
     Files files;
     Trace trace;
     const Means means;
@@ -106,7 +110,7 @@ class Core {
     };
     bool pick(Job& job);
     bool workable_now();
-    void read(Job& job, Reader& reader, Progress& progress);
+    void read(Job& job, Reader& reader, Mapped& mapped, Progress& progress);
     void gather(Job& job);
 };
 

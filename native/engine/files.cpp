@@ -1,7 +1,9 @@
 #include "engine/files.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,10 +23,33 @@ std::size_t descriptor_limit() {
 
 }  // namespace
 
-OpenFile::~OpenFile() { ::close(fd); }
+OpenFile::OpenFile(int fd, bool direct, std::int64_t map_from) : fd(fd), direct(direct) {
+    struct stat status {};
+    if (map_from < 0 || fstat(fd, &status) != 0 || status.st_size < std::max<std::int64_t>(map_from, 1)) return;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* p = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) return;  // a filesystem that cannot map: read it by system calls
+    // No read-ahead around a page that is missing, and no page table to copy at a fork.
+    madvise(p, size, MADV_RANDOM);
+    madvise(p, size, MADV_DONTFORK);
+    view = static_cast<const std::byte*>(p);
+    viewed = status.st_size;
+}
 
-Files::Files(std::vector<std::string> paths, bool random, bool direct, const Faults& faults)
-    : paths_(std::move(paths)), random_(random), direct_(direct), limit_(descriptor_limit()), faults_(faults) {}
+OpenFile::~OpenFile() {
+    if (view != nullptr) munmap(const_cast<std::byte*>(view), static_cast<std::size_t>(viewed));
+    ::close(fd);
+}
+
+Files::Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, const Faults& faults)
+    : paths_(std::move(paths)),
+      random_(random),
+      access_(access),
+      map_from_(map_from),
+      limit_(descriptor_limit()),
+      faults_(faults),
+      // Injected faults act on system calls.
+      trust_(access == Access::mapped && !faults.any() && faults.at_most == 0) {}
 
 FilePtr Files::find(std::int32_t file) {
     const std::lock_guard lock(mutex_);
@@ -36,7 +61,7 @@ FilePtr Files::find(std::int32_t file) {
 
 FilePtr Files::get(std::int32_t file, Tally& tally, int& error) {
     if (FilePtr found = find(file)) return found;
-    bool direct = direct_;
+    bool direct = access_ == Access::direct;
     if (direct) {
         const std::lock_guard lock(mutex_);
         direct = !buffered_.contains(file);
@@ -75,7 +100,9 @@ FilePtr Files::open(std::int32_t file, bool direct, Tally& tally, int& error) {
         ++tally.syscalls;
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
     }
-    return std::make_shared<const OpenFile>(fd, direct);
+    const bool map = trust_.now();
+    if (map) tally.syscalls += 4;
+    return std::make_shared<const OpenFile>(fd, direct, map ? map_from_ : -1);
 }
 
 int Files::open_once(std::int32_t file, bool direct, Tally& tally) const {
@@ -113,8 +140,15 @@ void Files::evict(std::size_t keep) {
 }
 
 void Files::close() {
-    const std::lock_guard lock(mutex_);
-    evict(0);
+    for (;;) {
+        FilePtr last;  // closed without the lock: giving up a large mapping takes milliseconds, and threads share the work
+        const std::lock_guard lock(mutex_);
+        if (open_.empty()) return;
+        const auto it = open_.find(recent_.back());
+        last = std::move(it->second.file);
+        open_.erase(it);
+        recent_.pop_back();
+    }
 }
 
 std::int64_t Files::open_count() const {

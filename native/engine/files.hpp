@@ -13,31 +13,37 @@
 
 #include "engine/counters.hpp"
 #include "engine/faults.hpp"
+#include "engine/trust.hpp"
 
 namespace headrace {
+
+enum class Access { buffered, direct, mapped };  // through the page cache, around it, or out of it without a system call
 
 // An open file. The table drops its reference to evict it; the descriptor closes when the last read of it is done.
 class OpenFile {
   public:
-    OpenFile(int fd, bool direct) : fd(fd), direct(direct) {}
+    OpenFile(int fd, bool direct, std::int64_t map_from);  // mapped from that size on; below 0: never
     ~OpenFile();
     OpenFile(const OpenFile&) = delete;
     OpenFile& operator=(const OpenFile&) = delete;
 
     const int fd;
     const bool direct;
+    const std::byte* view = nullptr;  // of the first `viewed` bytes, where the file is mapped
+    std::int64_t viewed = 0;
 };
 
 using FilePtr = std::shared_ptr<const OpenFile>;
 
 class Files {
   public:
-    Files(std::vector<std::string> paths, bool random, bool direct, const Faults& faults);
+    Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, const Faults& faults);
 
     FilePtr get(std::int32_t file, Tally& tally, int& error);  // null with `error` where it cannot be opened
     FilePtr find(std::int32_t file);                           // null where it is not open now
     void refuse_direct(std::int32_t file, Tally& tally);       // the next `get` opens it buffered
     void close();
+    Trust& trust() { return trust_; }  // in mapped files
     const std::string& path(std::int32_t file) const { return paths_[static_cast<std::size_t>(file)]; }
     std::int32_t count() const { return static_cast<std::int32_t>(paths_.size()); }
     std::int64_t open_count() const;
@@ -53,9 +59,11 @@ class Files {
 
     const std::vector<std::string> paths_;
     const bool random_;
-    const bool direct_;
+    const Access access_;
+    const std::int64_t map_from_;
     const std::size_t limit_;
     const Faults& faults_;
+    Trust trust_;
     mutable std::mutex mutex_;
     std::list<std::int32_t> recent_;  // most recently used first
     std::unordered_map<std::int32_t, Entry> open_;

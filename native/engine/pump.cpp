@@ -151,7 +151,7 @@ bool Pump::prepare(std::size_t s) {
     if (r.bounced && !lend_bounce(slot)) return true;  // without a file: it waits for another to finish
     slot.file = std::move(file);
     ++done_.operations;
-    core_.trace.add(read.file, r);
+    core_.trace.add(read.file, r.at, r.end);
     if (r.bounced)
         ring_.read(slot.file->fd, slot.bounce.data(), r.nbytes, r.low, s);
     else if (r.buffers.size() == 1)

@@ -18,7 +18,7 @@ Reader::Reader(const Means& means)
 std::int64_t Reader::issue(const OpenFile& file, const Read& read, Tally& tally) {
     const Request& r = request_;
     ++tally.operations;
-    means_.trace.add(read.file, r);
+    means_.trace.add(read.file, r.at, r.end);
     if (means_.faults.any()) {
         means_.faults.hold(read.file, r.at, r.end - r.at);
         if (const int error = means_.faults.error(read.file, r.at, r.end - r.at); error != 0) return -error;
@@ -38,6 +38,7 @@ std::int64_t Reader::issue(const OpenFile& file, const Read& read, Tally& tally)
 }
 
 Reader::Outcome Reader::transfer(const Span& span, const Read& read, std::int64_t at, Tally& tally) {
+    if (at >= read.end()) return {at, 0};
     int error = 0;
     FilePtr file = means_.files.get(read.file, tally, error);
     if (file == nullptr) return {at, error};
@@ -58,6 +59,7 @@ Reader::Outcome Reader::transfer(const Span& span, const Read& read, std::int64_
         if (n < 0) return {at, static_cast<int>(-n)};
         const std::int64_t useful = request_.useful(n);
         tally.bytes += useful;
+        means_.files.trust().read(useful);
         tally.rounding += n - useful;
         if (useful == 0) break;  // the file ends here
         if (request_.bounced) {

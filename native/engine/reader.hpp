@@ -24,10 +24,10 @@ struct Operation {  // one issued operation, for the trace
 class Trace {
   public:
     explicit Trace(bool on) : on_(on) {}
-    void add(std::int32_t file, const Request& r) {
+    void add(std::int32_t file, std::int64_t at, std::int64_t end) {
         if (!on_) return;
         const std::lock_guard lock(mutex_);
-        operations_.push_back({file, r.at, r.end - r.at});
+        operations_.push_back({file, at, end - at});
     }
     std::vector<Operation> copy() const {
         const std::lock_guard lock(mutex_);

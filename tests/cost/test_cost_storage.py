@@ -55,7 +55,7 @@ def machine(tmp_path):
         ("sda", 1, "WDC WD80EFAX", "disk"),
         ("sda", 1, "Virtual Disk", "volume"),
         ("vda", 1, "", "volume"),
-        ("zram0", 0, "", "memory"),
+        ("zram0", 0, "", "compressed"),
     ],
 )
 def test_a_local_filesystem_costs_what_its_device_costs(machine, name, rotational, model, kind):

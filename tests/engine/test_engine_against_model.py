@@ -17,7 +17,8 @@ OPTIONS = st.fixed_dictionaries(
     {
         "threads": st.integers(1, 4),
         "depth": st.sampled_from([1, 3, 16]),
-        "direct": st.booleans(),
+        "access": st.sampled_from(["buffered", "direct", "mapped"]),
+        "map_from": st.sampled_from([0, 1 << 20]),
         "batch_bytes": st.sampled_from([0, 100, 600, 100_000]),
         "max_spans": st.integers(1, 5),
         "advice": st.sampled_from(["random", "normal"]),

@@ -48,13 +48,13 @@ def run(files: Files, span: Span, **options) -> tuple[dict, np.ndarray, list]:
 
 
 @both
-@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("access", ["buffered", "direct", "mapped"])
 @pytest.mark.parametrize("bounce_below", [0, 1 << 30])
 @pytest.mark.parametrize(("pieces", "nbytes", "gap"), [(1, 4000, 0), (20, 100, 0), (20, 100, 33), (1500, 16, 8)])
-def test_one_read_is_one_operation_and_every_byte_is_counted(files, io, direct, bounce_below, pieces, nbytes, gap):
+def test_one_read_is_one_operation_and_every_byte_is_counted(files, io, access, bounce_below, pieces, nbytes, gap):
     """Operations, bytes, pieces and copies equal the span's, also beyond the kernel's limit of buffers in one call."""
     span = sweep(pieces, nbytes, gap)
-    counters, trace, _ = run(files, span, io=io, direct=direct, bounce_below=bounce_below)
+    counters, trace, _ = run(files, span, io=io, access=access, map_from=0, bounce_below=bounce_below)
     assert counters["operations"] == len(span.reads)
     assert counters["bytes"] == span.reads["nbytes"].sum()
     assert counters["pieces"] == len(span.pieces)
@@ -62,7 +62,7 @@ def test_one_read_is_one_operation_and_every_byte_is_counted(files, io, direct, 
     assert counters["bytes_copied"] == span.copies["nbytes"].sum()
     assert counters["gathers"] == 1
     assert (counters["short_reads"], counters["retries"], counters["failures"]) == (0, 0, 0)
-    assert (counters["rounding"] > 0) == direct
+    assert (counters["rounding"] > 0) == (access == "direct")
     issued = sorted(map(tuple, trace.tolist()))
     assert issued == sorted((r["file"], r["offset"], r["nbytes"]) for r in span.reads)
 
@@ -93,7 +93,7 @@ def test_without_a_ring_threads_read_and_the_engine_says_why(files):
 @both
 def test_a_file_that_refuses_direct_reads_is_read_through_the_cache(files, io):
     """Where a filesystem refuses direct I/O the bytes still come, and a counter says for how many files."""
-    counters, _, steps = run(files, sweep(20, 100, 3), io=io, direct=True, fault={"refuse_direct": True})
+    counters, _, steps = run(files, sweep(20, 100, 3), io=io, access="direct", fault={"refuse_direct": True})
     assert counters["direct_refused"] == 2
     assert counters["rounding"] == 0
     assert steps[0][1][:100].tobytes() == files.contents[0][:100]
@@ -168,7 +168,7 @@ def test_an_array_of_another_dtype_is_refused_by_name(files):
 def test_reads_longer_than_the_bounce_buffer_are_cut_where_they_must_be(files):
     """Only a bounced read that is longer than the buffer takes several operations, each of its size."""
     span = direct_span(0, step=0, size=100_000, rows=2)
-    counters, trace, _ = run(files, span, direct=True, bounce=32_768)
+    counters, trace, _ = run(files, span, access="direct", bounce=32_768)
     assert counters["operations"] == 8
     assert counters["bytes"] == 200_000
     assert trace["nbytes"].max() == 32_768

@@ -43,11 +43,11 @@ SWITCHES = st.fixed_dictionaries(
 )
 
 
-def carried_out(plan, io):
+def carried_out(plan, io, **reading):
     """The ids of all steps, the engine's sums and every operation that it issued."""
     source = StorageSource(
         plan=plan, spans=partial(expand, plan), failures=Failures(Policy("raise", None)),
-        reading=Reading(io=io, trace=True), timeout=20.0, held=0,
+        reading=Reading(io=io, trace=True, **reading), timeout=20.0, held=0,
     )  # fmt: skip
     source.open()
     try:
@@ -60,14 +60,16 @@ def carried_out(plan, io):
         assert source.join(10.0)
 
 
-@pytest.mark.parametrize("io", ["threads", "uring"])
+@pytest.mark.parametrize("how", ["threads", "uring", "mapped"])
 @pytest.mark.parametrize("residency", RESIDENCIES)
 @pytest.mark.parametrize("read", READ_MODES)
 @settings(max_examples=8)
 @given(run=RUNS, order=ORDERS, switches=SWITCHES)
-def test_every_operation_is_one_that_the_plan_names(train, read, residency, io, run, order, switches):
+def test_every_operation_is_one_that_the_plan_names(train, read, residency, how, run, order, switches):
     """Operations, bytes and ranges equal those of `expand` and their sums those of `forecast`, to the byte."""
     switches = {key: value for key, value in switches.items() if value is not None}
+    switches["access"] = "mapped" if how == "mapped" else "buffered"
+    io = "uring" if how == "uring" else "threads"
     setup = Setup(
         Arguments(train, storage=DISK, switches={"read": read, "residency": residency, **switches}, **run, **order)
     )
@@ -76,7 +78,7 @@ def test_every_operation_is_one_that_the_plan_names(train, read, residency, io, 
     except (PlanError, InputError):
         assume(False)  # no such plan in this memory, or no step: other tests hold what is said then
     spans = list(expand(plan))
-    ids, counters, trace = carried_out(plan, io)
+    ids, counters, trace = carried_out(plan, io, map_from=0)
 
     assert counters["operations"] == sum(len(span.reads) for span in spans) == len(trace)
     assert counters["bytes"] == sum(span.nbytes for span in spans)

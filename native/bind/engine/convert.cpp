@@ -69,6 +69,10 @@ std::unique_ptr<Faults> read_faults(const nb::object& fault) {
     return out;
 }
 
+Access access_of(const std::string& name) {
+    return name == "direct" ? Access::direct : name == "mapped" ? Access::mapped : Access::buffered;
+}
+
 std::string encode_path(nb::handle path) {  // as the filesystem wants it, whatever bytes it has
     const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(path.ptr()));
     if (!encoded.is_valid()) throw nb::python_error();
@@ -114,18 +118,20 @@ Bytes::Bytes(nb::handle array, nb::handle dtype, const char* name) {
 }
 
 void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
-                 bool direct, std::int64_t align, std::int64_t batch_bytes, std::int64_t max_spans, std::string advice,
+                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes, std::int64_t max_spans, std::string advice,
                  bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
     if (threads < 1 || threads > 1024) refuse("threads must be 1 to 1024, not " + std::to_string(threads));
     if (depth < 1 || depth > 4096) refuse("depth must be 1 to 4096, not " + std::to_string(depth));
     if (io != "threads" && io != "uring") refuse("io must be 'threads' or 'uring', not '" + io + "'");
+    if (access != "buffered" && access != "direct" && access != "mapped")
+        refuse("access must be 'buffered', 'direct' or 'mapped', not '" + access + "'");
     if (advice != "random" && advice != "normal") refuse("advice must be 'random' or 'normal', not '" + advice + "'");
     if (align < 512 || (align & (align - 1)) != 0) refuse("align must be a power of two from 512 on, not " + std::to_string(align));
     if (arena < 0 || batch_bytes < 0 || max_spans < 1 || bounce < 1) refuse("arena, batch_bytes, max_spans and bounce are sizes");
     Options o;
     for (const nb::handle p : paths) o.paths.push_back(encode_path(p));
     o.boxes = read_boxes(boxes);
-    o.arena = arena, o.threads = threads, o.depth = depth, o.uring = io == "uring", o.direct = direct, o.align = align;
+    o.arena = arena, o.threads = threads, o.depth = depth, o.uring = io == "uring", o.access = access_of(access), o.map_from = map_from, o.align = align;
     o.bounce = (bounce + align - 1) / align * align, o.bounce_below = bounce_below;
     o.batch_bytes = batch_bytes, o.max_spans = max_spans, o.random = advice == "random", o.drop = drop, o.trace = trace;
     new (self) Engine(std::move(o), read_faults(fault));

@@ -11,14 +11,14 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 MAX_FILES = 64
 """Files that are asked: enough to tell 95 % from less, few enough to take milliseconds."""
 
-WINDOW = 64 << 20
-WINDOWS = 8
-"""Of a file, `mincore` looks at `WINDOWS` stretches of at most `WINDOW` bytes: it needs a byte for each page."""
+WINDOW = 4 << 20
+WINDOWS = 16
+"""Of a file, `WINDOWS` evenly spread stretches of at most `WINDOW` bytes are asked: the kernel looks at every page."""
 
 _CACHESTAT = 451  # the same number on every architecture
 
@@ -66,26 +66,37 @@ def _ask(path: str) -> tuple[int, int] | None:
 def cachestat(descriptor: int, size: int) -> tuple[int, int] | None:
     """(bytes in the cache, bytes asked about) by the system call of that name; None where the kernel lacks it."""
     libc = ctypes.CDLL(None, use_errno=True)
-    span, stat = _Range(0, 0), _Cachestat()
-    code = libc.syscall(
-        ctypes.c_long(_CACHESTAT), ctypes.c_uint(descriptor), ctypes.byref(span), ctypes.byref(stat), ctypes.c_uint(0)
-    )
-    if code == 0:
-        return min(stat.cached * mmap.PAGESIZE, size), size
-    # ENOSYS: an older kernel; EPERM: a sandbox; EOPNOTSUPP: huge pages. mincore may know.
-    if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF):
-        return None
-    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), f"cachestat of file descriptor {descriptor}")
+    cached = total = 0
+    for start, length in _stretches(size):
+        span, stat = _Range(start, length), _Cachestat()
+        code = libc.syscall(
+            ctypes.c_long(_CACHESTAT), ctypes.c_uint(descriptor), ctypes.byref(span), ctypes.byref(stat),
+            ctypes.c_uint(0),
+        )  # fmt: skip
+        if code != 0:
+            number = ctypes.get_errno()
+            # ENOSYS: an older kernel; EPERM: a sandbox; EOPNOTSUPP: huge pages. mincore may know.
+            if number in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF):
+                return None
+            raise OSError(number, os.strerror(number), f"cachestat of file descriptor {descriptor}")
+        cached += min(stat.cached * mmap.PAGESIZE, length)
+        total += length
+    return cached, total
+
+
+def _stretches(size: int) -> Iterator[tuple[int, int]]:
+    """(offset, length) of what is asked of a file of `size` bytes: all of a small one."""
+    spread = max(size // WINDOWS, WINDOW)
+    for start in range(0, size, spread):
+        start -= start % mmap.ALLOCATIONGRANULARITY
+        yield start, min(WINDOW, size - start)
 
 
 def mincore(descriptor: int, size: int) -> tuple[int, int] | None:
     """(bytes in the cache, bytes asked about) by mapping stretches of the file, which reads nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
-    spread = max(size // WINDOWS, WINDOW)
     cached = total = 0
-    for start in range(0, size, spread):
-        start -= start % mmap.ALLOCATIONGRANULARITY
-        length = min(WINDOW, size - start)
+    for start, length in _stretches(size):
         with mmap.mmap(descriptor, length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start) as view:
             pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
             # A writable private mapping, since ctypes takes the address of nothing else; nothing is written.

@@ -32,11 +32,13 @@ class Assumed:
     latency: float
     name: str
     why: str
+    cached: bool = False
 
 
 ASSUMED = {
-    "cache": Assumed(300_000, 4e9, 5e-6, "page cache", "a system call and a copy; one core reaches about this"),
-    "memory": Assumed(300_000, 4e9, 5e-6, "memory", "tmpfs, ramfs, zram: as the page cache"),
+    "cache": Assumed(2_000_000, 8e9, 1e-6, "page cache", "a copy in memory; one core reaches about this", cached=True),
+    "memory": Assumed(2_000_000, 8e9, 1e-6, "memory", "tmpfs and ramfs: as the page cache", cached=True),
+    "compressed": Assumed(300_000, 2e9, 5e-6, "zram", "a page to decompress each time"),
     "nvme": Assumed(
         100_000, 2e9, 100e-6, "nvme", "a plain drive with 32 reads in flight; data sheets promise 3 to 10 times it"
     ),
@@ -99,7 +101,7 @@ def assume_storage(
     if share is not None and share >= WARM_SHARE:
         figures, source = ASSUMED["cache"], "assumed (page cache)"
         name = f"{name}, {share:.0%} of it in the page cache"
-    return Storage(figures.iops, figures.bandwidth, figures.latency, name=name, source=source)
+    return Storage(figures.iops, figures.bandwidth, figures.latency, name=name, source=source, cached=figures.cached)
 
 
 def _kind(mount: Mount | None, root: Path) -> tuple[str, str]:
@@ -131,7 +133,7 @@ def _device(mount: Mount, root: Path) -> tuple[str, str]:
     model = _line(folder / "device/model")
     rotates = _line(folder / "queue/rotational") == "1"
     if device.startswith(("zram", "ram")):
-        return "memory", device
+        return "compressed", device
     # virtio and Xen disks say 'rotational' whatever they are: their name tells more.
     if device.startswith(("vd", "xvd", "nbd", "rbd")) or model.startswith(_VOLUME_MODELS):
         return "volume", device

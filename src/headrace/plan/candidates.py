@@ -102,7 +102,7 @@ def direct(desk: Desk, *, residency: str) -> Candidate | None:
         residency=residency, read="direct", resident=resident, round=batch, slots=slots, span=span,
         lead=span if staged else 0, gap=gap, max_read=desk.max_read, batches=batches,
     )  # fmt: skip
-    return desk.candidate(_force(switches, desk.forced), steady=steady, first=first)
+    return desk.candidate(_settle(switches, desk), steady=steady, first=first)
 
 
 def _depth(desk: Desk) -> int:
@@ -152,7 +152,7 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
         residency=residency, read=read, resident=resident, round=width, slots=int(held * sizes.mean_units), span=span,
         lead=span, gap=gap, max_read=desk.max_read, batches=desk.batches, ramp_gaps=_ramp_gaps(desk, width),
     )  # fmt: skip
-    return desk.candidate(_force(switches, desk.forced), steady=steady, first=first)
+    return desk.candidate(_settle(switches, desk), steady=steady, first=first)
 
 
 def grouped(desk: Desk, *, residency: str) -> Candidate | None:
@@ -185,7 +185,7 @@ def grouped(desk: Desk, *, residency: str) -> Candidate | None:
         residency=residency, read="group", resident=resident, round=size, slots=slots, span=size, lead=0, gap=gap,
         max_read=desk.max_read, batches=desk.batches,
     )  # fmt: skip
-    return desk.candidate(_force(switches, desk.forced), steady=steady, first=first)
+    return desk.candidate(_settle(switches, desk), steady=steady, first=first)
 
 
 def _resident(desk: Desk, residency: str, nbytes: float) -> int | None:
@@ -236,9 +236,19 @@ def _span(desk: Desk, held: int) -> int:
     return int(batch * max(1, round(target / batch)))
 
 
-def _force(switches: Switches, forced: Mapping[str, Any]) -> Switches:
-    """The switches with everything that the user set by name."""
-    known = {k: v for k, v in forced.items() if k in Switches.__dataclass_fields__ and k != "resident"}
+def _settle(switches: Switches, desk: Desk) -> Switches:
+    """The switches with what follows from the storage, and with everything that the user set by name."""
+    known = {k: v for k, v in desk.forced.items() if k in Switches.__dataclass_fields__ and k != "resident"}
     if "span" in known and known["span"] < 1:
         raise PlanError(f"span={known['span']}: a span has at least one position")
-    return replace(switches, **known)
+    return replace(switches, **({"access": _access(desk)} | known))
+
+
+PAGE_TABLE = 1 / 512
+"""Bytes of page table for a byte of a mapped file."""
+
+
+def _access(desk: Desk) -> str:
+    """Files in the page cache are mapped, where the page tables take little beside the memory; others are read."""
+    files = sum(file.size for file in desk.run.layout.files)
+    return "mapped" if desk.run.cost.storage.cached and files * PAGE_TABLE <= desk.run.memory / 8 else "buffered"

@@ -17,7 +17,7 @@ from headrace.errors import PlanError
 from headrace.plan.bounds import lower_bound
 from headrace.plan.budget import Sizes
 from headrace.plan.candidates import Desk, direct, grouped, windowed
-from headrace.values.plan import READ_MODES, RESIDENCIES, Candidate, Geometry, Plan, Switches
+from headrace.values.plan import ACCESSES, READ_MODES, RESIDENCIES, Candidate, Geometry, Plan, Switches
 from headrace.values.run import Run
 
 SPLITS = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -114,7 +114,7 @@ def _check(run: Run, forced: dict[str, Any]) -> None:
         raise PlanError(
             f"no switch is called {', '.join(unknown)}; there are {', '.join(Switches.__dataclass_fields__)}"
         )
-    for key, allowed in (("read", READ_MODES), ("residency", RESIDENCIES)):
+    for key, allowed in (("read", READ_MODES), ("residency", RESIDENCIES), ("access", ACCESSES)):
         if forced.get(key) is not None and forced[key] not in allowed:
             raise PlanError(f"{key}={forced[key]!r}: expected one of {', '.join(allowed)}")
     for key, least in (("max_read", 1), ("align", 1), ("round", 1), ("batches", 1), ("gap", 0), ("slots", 0)):

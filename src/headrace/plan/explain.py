@@ -8,6 +8,12 @@ from typing import Any
 from headrace.plan.budget import HELD_BATCHES
 from headrace.values.plan import Candidate, Figures, Plan
 
+ACCESS = {
+    "buffered": "through the page cache",
+    "direct": "around the page cache",
+    "mapped": "copied out of the page cache without a system call",
+}
+
 
 def explain(plan: Plan, *, rejected: int = 6) -> str:
     """The plan in about thirty lines."""
@@ -83,7 +89,7 @@ def _choice(plan: Plan) -> Iterator[str]:
     )
     yield (
         f"  reads: gaps up to {size(s.gap)} are read through, none longer than {size(s.max_read)}, "
-        f"{'around' if s.direct_io else 'through'} the page cache; {s.lead:,} positions of lead"
+        f"{ACCESS[s.access]}; {s.lead:,} positions of lead"
     )
 
 

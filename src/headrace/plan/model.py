@@ -110,4 +110,6 @@ def best_gap(*, stretch: Stretch, sizes: tuple[float, ...], max_read: int, stora
         seconds = storage.seconds(operations, nbytes)
         if seconds < least * (1 - 1e-9):
             best, least = gap, seconds
+        if nbytes / storage.bandwidth >= operations / storage.iops:
+            break  # more gap saves operations, and it is the bytes that take the time
     return best

@@ -6,6 +6,8 @@ become ready: views of the batch buffer, in this machine's byte order, without t
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,12 +31,15 @@ MAX_SPANS = 4
 class Reading:
     """How the engine reads: its interface to the kernel, threads and queue depth (0: its own choice).
 
+    Where the plan maps files, it is those of `map_from` bytes and more: a smaller one is read in less than a mapping
+    takes.
     `trace` keeps every operation and `fault` injects failures; both are for tests.
     """
 
     io: str = "auto"
-    threads: int = 4
+    threads: int = 0
     depth: int = 64
+    map_from: int = 1 << 20
     trace: bool = False
     fault: Any = None
 
@@ -163,6 +168,21 @@ class StorageSource:
         return batch if keep is None else batch.rows(keep)
 
 
+MOST_THREADS = 32
+
+
+def threads_for(plan: Plan) -> int:
+    """How many threads read.
+
+    Copies out of memory keep one thread a core busy, and more would stand in each other's way. A device is kept busy by
+    twice as many reads as it answers in one latency (Little's law).
+    """
+    if plan.switches.access == "mapped":
+        return min(len(os.sched_getaffinity(0)), MOST_THREADS // 4)
+    storage = plan.run.cost.storage
+    return min(max(4, math.ceil(2 * storage.iops * storage.latency)), MOST_THREADS)
+
+
 def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, Any]:
     """What the engine is opened with: everything is in the plan, but for how it talks to the kernel."""
     layout, geometry, switches = plan.run.layout, plan.geometry, plan.switches
@@ -186,10 +206,11 @@ def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, An
         "paths": [file.path for file in layout.files],
         "arena": geometry.arena_nbytes,
         "boxes": boxes,
-        "threads": reading.threads,
+        "threads": reading.threads or threads_for(plan),
         "depth": reading.depth,
         "io": "threads" if reading.io == "auto" else reading.io,
-        "direct": switches.direct_io,
+        "access": switches.access,
+        "map_from": reading.map_from,
         "align": max(switches.align, SECTOR),
         "batch_bytes": budget,
         "max_spans": MAX_SPANS,

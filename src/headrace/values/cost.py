@@ -10,7 +10,8 @@ class Storage:
     """Storage as the planner sees it: `iops` operations and `bandwidth` bytes a second, `latency` seconds for one.
 
     `name` says what it is and `source` where the figures come from ('given', 'assumed', 'measured'); `explain` prints
-    both. The time of a set of reads that are in flight together is max(operations / iops, bytes / bandwidth).
+    both. Where the files are in the page cache (`cached`), a read is a copy. The time of a set of reads that are in
+    flight together is max(operations / iops, bytes / bandwidth).
     """
 
     iops: float
@@ -18,6 +19,7 @@ class Storage:
     latency: float = 0.0
     name: str = "storage"
     source: str = "given"
+    cached: bool = False
 
     def __post_init__(self) -> None:
         for key in ("iops", "bandwidth"):
@@ -30,7 +32,7 @@ class Storage:
         """Time of reads that are in flight together."""
         return max(operations / self.iops, nbytes / self.bandwidth)
 
-    def to_dict(self) -> dict[str, float | str]:
+    def to_dict(self) -> dict[str, float | str | bool]:
         """A plain dict, for JSON."""
         return asdict(self)
 

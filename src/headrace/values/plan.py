@@ -11,6 +11,7 @@ from headrace.values.run import Run
 
 RESIDENCIES = ("none", "static", "next-use", "lru")
 READ_MODES = ("direct", "window", "sweep", "group")
+ACCESSES = ("buffered", "direct", "mapped")
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Switches:
     group, and one step for direct reads. `slots` are in the arena for samples under way. `span` positions
     are expanded and read together; a sample is in memory `lead` positions before its use. `batches` are prepared ahead.
     A `ramp` starts with windows of one step, two, four…, which read through gaps of up to `ramp_gaps` bytes each.
-    Direct I/O (`direct_io`) reads around the page cache, in multiples of `align`.
+    `access` says how bytes leave a file: 'buffered' (system calls, through the page cache), 'direct' (around it, in
+    multiples of `align`) or 'mapped' (copied out of it, for files that are in it).
     """
 
     residency: str
@@ -36,7 +38,7 @@ class Switches:
     batches: int
     ramp: bool = True
     ramp_gaps: tuple[int, ...] = ()
-    direct_io: bool = False
+    access: str = "buffered"
     align: int = 1
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+// Do copies out of mapped files pay now? Only while their pages are in memory: a page that is not there is read alone.
+//
+// Every byte that is copied earns a little credit, every page that had to be waited for costs as much as 64 pages earn.
+// Without credit the files are read by system calls; after a gigabyte of that, mapping is tried again.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace headrace {
+
+class Trust {
+  public:
+    explicit Trust(bool mapped) : on_(mapped), left_(mapped ? again_after : forever) {}
+
+    bool now() const { return on_.load(std::memory_order_relaxed); }
+    std::int64_t missed() const { return missed_.load(std::memory_order_relaxed); }
+
+    void copied(std::int64_t nbytes, std::int64_t missed) {
+        missed_.fetch_add(missed, std::memory_order_relaxed);
+        const std::int64_t credit = credit_.load(std::memory_order_relaxed) + nbytes - missed * price;
+        credit_.store(std::min(credit, most), std::memory_order_relaxed);
+        if (credit < 0) on_.store(false, std::memory_order_relaxed);
+    }
+
+    void read(std::int64_t nbytes) {  // by system calls
+        if (now() || left_.load(std::memory_order_relaxed) == forever) return;
+        if (left_.fetch_sub(nbytes, std::memory_order_relaxed) > nbytes) return;
+        left_.store(again_after, std::memory_order_relaxed);
+        credit_.store(start, std::memory_order_relaxed);
+        on_.store(true, std::memory_order_relaxed);
+    }
+
+    void never() {
+        left_.store(forever, std::memory_order_relaxed);
+        on_.store(false, std::memory_order_relaxed);
+    }
+
+  private:
+    // Threads may overwrite each other's sums: they need not be exact.
+    static constexpr std::int64_t price = 64 * 4096, start = 64 * price, most = 256 * price;
+    static constexpr std::int64_t again_after = 1 << 30, forever = INT64_MAX;
+    std::atomic<bool> on_;
+    std::atomic<std::int64_t> credit_{start}, left_, missed_{0};
+};
+
+}  // namespace headrace
