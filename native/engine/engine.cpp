@@ -191,6 +191,12 @@ void Engine::release() {
     core_->faults->release();
 }
 
+std::int64_t Engine::ready() {
+    check_process();
+    const std::lock_guard lock(core_->mutex);
+    return core_->schedule.waiting_steps();
+}
+
 std::vector<Operation> Engine::trace() const {
     check_process();
     return core_->trace.copy();

@@ -133,6 +133,7 @@ class Engine {
     bool close(double timeout);
     void release();  // of held reads (fault injection)
     std::string waiting();
+    std::int64_t ready();  // steps that `next` would give at once
     Limits limits() const;
     std::vector<std::pair<std::string, double>> counters();
     std::vector<Operation> trace() const;

@@ -52,6 +52,7 @@ class Schedule {
     void complete_gather(const GatherWork& work);
     void settle();  // after completed reads: grants, steps without copies, prefixes
     bool ready() const;   // the oldest step that is not taken is gathered
+    std::int64_t waiting_steps() const { return gathered_ - taken_; }  // gathered, and nothing before them is missing
     bool empty() const { return steps_.empty(); }
     Delivery take();
     void clear();  // forgets all that is not taken

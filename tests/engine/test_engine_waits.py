@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import pytest
 from engine_spans import Files, direct_span, make_files
@@ -156,3 +157,20 @@ def test_nothing_may_follow_finish(files):
     engine.finish()
     with pytest.raises(ValueError, match="after finish"):
         direct_span(0, step=0, size=100).submit(engine)
+
+
+def test_steps_that_wait_to_be_taken_are_counted(files):
+    """`ready` counts gathered steps without a gap before them: what the training loop finds when it comes."""
+    engine = engine_for(files, threads=1)
+    assert engine.ready == 0
+    for k in range(3):
+        direct_span(k, step=k, size=100, rows=2, after=k).submit(engine)
+    engine.finish()
+    end = time.monotonic() + 20
+    while engine.ready < 3 and time.monotonic() < end:
+        pass
+    for left in (3, 2, 1):
+        assert engine.ready == left
+        engine.next(20.0)
+    assert engine.ready == 0
+    assert engine.close(10.0)

@@ -89,6 +89,7 @@ void register_engine(nb::module_& m) {
         .def("finish", &Engine::finish, "Say that no span follows.")
         .def("next", &next, nb::arg("timeout") = nb::none(), "The next step in order, or None after the last.")
         .def("waiting", &Engine::waiting, "What the next step waits for.")
+        .def_prop_ro("ready", &Engine::ready, "Steps that next() would give at once.")
         .def("cancel", &Engine::cancel, "End every wait; submit() and next() raise EngineClosed.")
         .def("close", &close_engine, nb::arg("timeout") = 5.0,
              "Cancel and join the threads; False if one is stuck in the kernel and was left behind.")

@@ -27,12 +27,10 @@ def planned(
     paths: list[str], fields: list[str] | None, format: str | None, asked: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The plan as text, and as a value for JSON."""
-    from headrace.plan import plan_to_dict
-
     with progress("opening", total=2, unit="stages") as advance:
         dataset = headrace.open(paths[0] if len(paths) == 1 else paths, fields or None, format=format)
         advance(note="planning")
         loader = headrace.Loader(dataset, **asked)
         text = loader.explain()
     assert loader.plan is not None
-    return text, plan_to_dict(loader.plan)
+    return text, loader.plan.to_dict()

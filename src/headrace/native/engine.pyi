@@ -82,6 +82,10 @@ class Engine:
         """Say that no span follows."""
     def next(self, timeout: float | None = ...) -> Ready | None:
         """The next step in order, or None after the last."""
+    @property
+    def ready(self) -> int:
+        """Steps that next() would give at once."""
+
     def waiting(self) -> str:
         """What the next step waits for."""
     def cancel(self) -> None:

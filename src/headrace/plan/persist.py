@@ -1,7 +1,8 @@
-"""How is a plan kept and proved? As a few hundred bytes of JSON with its hash; `expand` makes everything else again."""
+"""How is a kept plan proved? Some hundred bytes of JSON and a hash name it; `expand` makes everything else again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,20 +12,17 @@ from headrace.values.plan import Plan, Switches
 from headrace.values.run import Run
 
 
-def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON: what names the run, the switches, and the hash over both."""
-    return {**plan.spec(), "hash": plan.hash}
-
-
-def plan_from_dict(saved: dict[str, Any], run: Run) -> Plan:
+def plan_from_dict(saved: Mapping[str, Any], run: Run) -> Plan:
     """The saved plan for `run`; StateError where the run is not the one that the plan was made for."""
-    wanted = run.spec()
-    found = saved.get("run", {})
+    wanted, found, switches = run.spec(), saved.get("run"), saved.get("switches")
+    if not isinstance(found, dict) or not isinstance(switches, dict):
+        raise StateError(
+            f"no plan: expected an object with 'run' and 'switches', found {', '.join(saved) or 'nothing'}"
+        )
     different = [k for k in sorted(set(wanted) | set(found)) if wanted.get(k) != found.get(k)]
     if different:
         listed = "; ".join(f"{k}: the plan has {found.get(k)!r}, this run {wanted.get(k)!r}" for k in different)
         raise StateError(f"the saved plan belongs to another run: {listed}")
-    switches = saved.get("switches", {})
     known = {f.name for f in fields(Switches)}
     if set(switches) != known:
         odd = ", ".join(sorted(set(switches) ^ known))

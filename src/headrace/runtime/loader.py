@@ -6,6 +6,7 @@ happened. The constructor stores; planning happens when the plan is first asked 
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -46,6 +47,8 @@ class Loader:
             count or as a share of the dataset.
         timeout: the deadline, in seconds, of every wait.
         io: how the engine reads: "auto", "threads" or "uring".
+        plan: a plan that was saved (what `loader.plan.to_dict()` gave, or a JSON file of it), instead of a new one. It
+            must be of this very run, or StateError says what differs.
         switches: any switch of the plan by name (residency=, read=, resident=, round=, gap=, max_read=, …); the rest
             is chosen by cost.
     """
@@ -72,6 +75,7 @@ class Loader:
         timeout: float = 300.0,
         io: str = "auto",
         order_options: Mapping[str, Any] | None = None,
+        plan: Mapping[str, Any] | str | os.PathLike[str] | None = None,
         **switches: Any,
     ) -> None:
         self._setup = Setup(
@@ -95,6 +99,7 @@ class Loader:
                 timeout=timeout,
                 reading=Reading(io=io),
                 order_options=order_options or {},
+                plan=plan,
                 switches=switches,
             )
         )

@@ -7,6 +7,7 @@ is worked out when it is first asked for and then kept. Nothing here takes memor
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 from headrace import config, formats
 from headrace.cost import assume_storage, memory_budget
-from headrace.errors import InputError, UnsupportedError
+from headrace.errors import InputError, StateError, UnsupportedError
 from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
@@ -55,6 +56,7 @@ class Arguments:
     timeout: float = 300.0
     reading: Reading = field(default_factory=Reading)
     order_options: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] | str | os.PathLike[str] | None = None
     switches: Mapping[str, Any] = field(default_factory=dict)
     ahead: int | None = None
     start_worker: Callable[[int], object] | None = None
@@ -86,6 +88,24 @@ def is_paths(given: object) -> bool:
     if isinstance(given, list | tuple):
         return bool(given) and all(isinstance(item, str | os.PathLike) for item in given)
     return isinstance(given, str | os.PathLike)
+
+
+def read_plan(given: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
+    """A saved plan, read from its file if that was given."""
+    if isinstance(given, Mapping):
+        return given
+    try:
+        with open(given, encoding="utf-8") as file:
+            saved = json.load(file)
+    except OSError as error:
+        raise InputError(f"plan={os.fspath(given)!r} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise StateError(f"plan={os.fspath(given)!r} is not JSON: {error}") from None
+    if not isinstance(saved, dict):
+        raise StateError(
+            f"plan={os.fspath(given)!r} holds a {type(saved).__name__}; expected the object of Plan.to_dict()"
+        )
+    return saved
 
 
 class Setup:
@@ -152,16 +172,23 @@ class Setup:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
+        given = [*self.arguments.switches, *([] if self.arguments.plan is None else ["plan"])]
         if self.mapped:
-            if self.arguments.switches:
+            if given:
                 raise UnsupportedError(
-                    f"{', '.join(f'{k}=' for k in self.arguments.switches)}: a map dataset reads its samples itself, "
+                    f"{', '.join(f'{k}=' for k in given)}: a map dataset reads its samples itself, "
                     "so there is nothing to plan but the order; leave these out, or open the files with headrace.open()"
                 )
             return None
-        from headrace.plan.decide import decide
+        if self.arguments.plan is None:
+            from headrace.plan.decide import decide
 
-        return decide(self.run, **self.arguments.switches)
+            return decide(self.run, **self.arguments.switches)
+        if self.arguments.switches:
+            raise InputError(f"{', '.join(f'{k}=' for k in given)}: a saved plan has all its switches; leave them out")
+        from headrace.plan.persist import plan_from_dict
+
+        return plan_from_dict(read_plan(self.arguments.plan), self.run)
 
     @cached_property
     def failures(self) -> Failures:

@@ -87,8 +87,8 @@ class StorageSource:
 
     @property
     def ready(self) -> int:
-        """Batches that wait beside the engine: none, it tells only whether the next one is there."""
-        return 0
+        """Batches that are gathered and wait to be taken."""
+        return int(self._engine.ready) if self._engine is not None else 0
 
     def next(self) -> Batch | None:
         """The next step that has a sample to deliver, None after the last."""

@@ -125,3 +125,7 @@ class Plan:
         """Names the plan: two runs with the same hash read the same bytes for the same steps."""
         text = json.dumps(self.spec(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON: what names the run, the switches, and a hash over both. `Loader(plan=…)` takes it back."""
+        return {**self.spec(), "hash": self.hash}
