@@ -3,9 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <utility>
 
 namespace headrace {
@@ -16,16 +13,6 @@ nb::object make_dtype(std::initializer_list<std::pair<const char*, const char*>>
     nb::list list;
     for (const auto& [name, type] : fields) list.append(nb::make_tuple(name, type));
     return nb::module_::import_("numpy").attr("dtype")(list);
-}
-
-// Python 3.13 made the function public; before, it has an underscore.
-bool interpreter_ends() {
-    using Function = int (*)();
-    static const auto function = [] {
-        void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
-        return reinterpret_cast<Function>(found != nullptr ? found : dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
-    }();
-    return function != nullptr && function() != 0;
 }
 
 std::string text(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
@@ -81,13 +68,6 @@ std::string encode_path(nb::handle path) {  // as the filesystem wants it, whate
 
 }  // namespace
 
-GilReleased::GilReleased() : ending_(interpreter_ends()), state_(PyEval_SaveThread()) {}
-
-GilReleased::~GilReleased() {
-    while (!ending_ && interpreter_ends()) pause();
-    PyEval_RestoreThread(state_);
-}
-
 template <>
 nb::object dtype_of<Read>() {
     return make_dtype({{"file", "<i4"}, {"pieces", "<i4"}, {"first", "<i8"}, {"offset", "<i8"}, {"nbytes", "<i8"}});
@@ -118,8 +98,8 @@ Bytes::Bytes(nb::handle array, nb::handle dtype, const char* name) {
 }
 
 void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
-                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes, std::int64_t max_spans, std::string advice,
-                 bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
+                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes,
+                 std::int64_t max_spans, std::string advice, bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
     if (threads < 1 || threads > 1024) refuse("threads must be 1 to 1024, not " + std::to_string(threads));
     if (depth < 1 || depth > 4096) refuse("depth must be 1 to 4096, not " + std::to_string(depth));
     if (io != "threads" && io != "uring") refuse("io must be 'threads' or 'uring', not '" + io + "'");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bind/gil.hpp"
 #include "engine/engine.hpp"
 
 namespace headrace {
@@ -35,23 +36,9 @@ std::vector<T> records(nb::handle array, const char* name) {
     return out;
 }
 
-// The GIL released for a scope. A thread that comes back while the interpreter ends is put to sleep for good: taking the
-// GIL would make Python end the thread by unwinding it, which C++ answers with std::terminate.
-class GilReleased {
-  public:
-    GilReleased();
-    ~GilReleased();
-    GilReleased(const GilReleased&) = delete;
-    GilReleased& operator=(const GilReleased&) = delete;
-
-  private:
-    const bool ending_;  // already: then this is the thread that ends the interpreter
-    PyThreadState* const state_;
-};
-
 void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
-                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes, std::int64_t max_spans, std::string advice,
-                 bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault);
+                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes,
+                 std::int64_t max_spans, std::string advice, bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault);
 nb::object make_ready(Engine& engine, Delivery delivery);
 nb::object make_trace(const Engine& engine);
 bool close_engine(Engine& engine, double timeout);

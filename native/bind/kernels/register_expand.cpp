@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/gil.hpp"
 #include "kernels/expand.hpp"
 
 namespace nb = nanobind;
@@ -68,7 +69,7 @@ class Bound {
             ahead = kept.data();
         }
         if (core_->looks_ahead() && !ahead) throw std::invalid_argument("next: this residency looks ahead");
-        nb::gil_scoped_release release;
+        const headrace::GilReleased released;
         core_->feed(ids.data(), ahead, static_cast<int64_t>(ids.shape(0)));
     }
 
@@ -77,7 +78,7 @@ class Bound {
         Span span;
         Progress progress;
         {
-            nb::gil_scoped_release release;
+            const headrace::GilReleased released;
             progress = core_->next(span);
         }
         if (progress == Progress::need_more) return nb::bool_(false);

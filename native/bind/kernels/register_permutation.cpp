@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "bind/gil.hpp"
 #include "kernels/orders.hpp"
 
 namespace nb = nanobind;
@@ -32,7 +33,7 @@ void bind_evaluation(nb::class_<Map>& cls) {
         "range",
         [](const Map& map, std::uint64_t start, Out out) {
             if (start > map.n || out.size() > map.n - start) throw nb::value_error("the range leaves 0..n");
-            nb::gil_scoped_release unlocked;
+            const headrace::GilReleased released;
             headrace::forward_range(map, start, out.size(), out.data());
         },
         "start"_a, "out"_a.noconvert(), "Fill `out` with the values at positions start, start + 1, …");
@@ -40,7 +41,7 @@ void bind_evaluation(nb::class_<Map>& cls) {
         "forward",
         [](const Map& map, Values positions, Out out) {
             if (out.size() != positions.size()) throw nb::value_error("`out` and `positions` differ in length");
-            nb::gil_scoped_release unlocked;
+            const headrace::GilReleased released;
             return headrace::forward_at(map, positions.data(), positions.size(), out.data());
         },
         "positions"_a.noconvert(), "out"_a.noconvert(),
@@ -49,7 +50,7 @@ void bind_evaluation(nb::class_<Map>& cls) {
         "inverse",
         [](const Map& map, Values ids, Out out) {
             if (out.size() != ids.size()) throw nb::value_error("`out` and `ids` differ in length");
-            nb::gil_scoped_release unlocked;
+            const headrace::GilReleased released;
             return headrace::inverse_at(map, ids.data(), ids.size(), out.data());
         },
         "ids"_a.noconvert(), "out"_a.noconvert(),
