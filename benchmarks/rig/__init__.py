@@ -1,4 +1,4 @@
-"""How does a command fare where storage is expensive? Runs it, cold, in little memory, on a slow disk; see docs/guide-rig.md."""
+"""How does a command fare where storage is expensive? Runs it, cold, in little memory, on a slow disk."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The options of the rig; the command follows `--`."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.rig",
-        description="Run a command where storage is expensive. Exits as the command does; 77: refused; 124: out of time.",
+        description="Run a command where storage is expensive. Exits as it does; 77: refused; 124: out of time.",
     )
     parser.add_argument("--data", action="append", required=True, metavar="PATH", help="file or folder of the dataset")
     parser.add_argument("--cold", nargs="?", const="files", default=False, choices=["files", "machine"],

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import itertools
 import os
+import re
 import select
 import signal
 import time
@@ -26,6 +27,7 @@ PREFIX = "headrace-rig"
 NAME_IN_V1 = {"memory": "memory", "io": "blkio"}
 UNLIMITED = 1 << 60
 DEADLINE = 10.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _numbers = itertools.count()
 
 
@@ -111,6 +113,14 @@ class Group:
                 self._write("blkio.throttle.read_iops_device", f"{device} {iops}")
         elif iops or bandwidth:
             self._write("io.max", f"{device} rbps={bandwidth or 'max'} riops={iops or 'max'}")
+
+    def lift(self, device: str) -> None:
+        """No limit of reads any more: what is queued ends at once, so that who waits for it can be killed."""
+        if self.version == 1:
+            for name in ("blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device"):
+                self._write(name, f"{device} 0")
+        else:
+            self._write("io.max", f"{device} rbps=max riops=max")
 
     def peak_memory(self) -> int | None:
         """The most that the group held at once."""
@@ -210,8 +220,8 @@ def make_group(hierarchies: Sequence[Hierarchy], purpose: str) -> Group:
             reasons.append(f"{place}: {error.strerror}")
             continue
         return Group(place / name, version)
-    raise Refused(f"no cgroup for {' and '.join(controllers)} can be made here ({'; '.join(reasons)}): run as root, or in "
-                  "a group of your own (systemd-run --user --scope -p Delegate=yes), or take --shim")  # fmt: skip
+    raise Refused(f"no cgroup for {' and '.join(controllers)} can be made here ({'; '.join(reasons)}): run as root, "
+                  "or in a group of your own (systemd-run --user --scope -p Delegate=yes), or take --shim")  # fmt: skip
 
 
 def _allow(place: Path, controller: str) -> None:
@@ -244,16 +254,31 @@ def _started(pid: int) -> int:
 def remove_stale(place: Path) -> None:
     """Remove the empty groups of rigs that are no more. Groups that still hold processes are left alone."""
     for folder in place.glob(f"{PREFIX}-*"):
-        parts = folder.name.removeprefix(PREFIX + "-").split("-")
-        if len(parts) < 3 or not (parts[0].isdigit() and parts[1].isdigit()) or _started(int(parts[0])) == int(parts[1]):
+        named = re.match(r"(\d+)-(\d+)-", folder.name.removeprefix(PREFIX + "-"))
+        if named is None or _started(int(named[1])) == int(named[2]):
             continue
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
 @contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Signals that end the rig wait until the block is done: it cleans up, and has a deadline."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def groups_for(
-    purpose: str, *, device: str | None, memory: int | None = None, iops: int | None = None, bandwidth: int | None = None
+    purpose: str,
+    *,
+    device: str | None,
+    memory: int | None = None,
+    iops: int | None = None,
+    bandwidth: int | None = None,
 ) -> Iterator[dict[str, Group]]:
     """Groups with these limits, by controller, until the end of the block.
 
@@ -271,9 +296,11 @@ def groups_for(
         yield made
     finally:
         # Everything is tried before the first failure is told.
-        with contextlib.ExitStack() as stack:
+        with uninterrupted(), contextlib.ExitStack() as stack:
             for group in {group.folder: group for group in made.values()}.values():
                 stack.callback(group.remove)
+            if device is not None and "io" in made and (iops or bandwidth):
+                stack.callback(made["io"].lift, device)
 
 
 def _by_mount(controllers: Sequence[str], needed: Mapping[str, bool]) -> list[list[Hierarchy]]:

@@ -1,7 +1,8 @@
 """Which files are the data, how much of them is cached, and how is it dropped?
 
-Pages are counted with mincore(2) over a mapping that touches none of them. The kernel tells the truth about a file
-only to those who may write it; to others it calls every page cached, and the rig says so.
+Pages are counted with cachestat(2), on older kernels with mincore(2) over a mapping that touches none of them. The
+kernel tells the truth about a file only to those who may write it; mincore calls every page cached to others, and the
+rig says so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from benchmarks.rig.conditions import Refused
 
 PAGE = mmap.PAGESIZE
 SLICE = 1 << 30
+CACHESTAT = 451
+DEADLINE, SETTLE = 10.0, 0.05
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -85,34 +89,47 @@ def drop_machine() -> None:
 
 
 def cached_pages(files: Sequence[tuple[str, int]]) -> int:
-    """How many pages of `files` are in the page cache."""
-    return sum(_cached(name, size) for name, size in files)
+    """How many pages of `files` are in the page cache; where the kernel can tell (6.5), also those still being read."""
+    count = 0
+    for name, size in files:
+        fd = os.open(name, os.O_RDONLY)
+        try:
+            exact = _cachestat(fd)
+            count += _mincore(fd, size) if exact is None else exact
+        finally:
+            os.close(fd)
+    return count
 
 
-def _cached(name: str, size: int) -> int:
+def _cachestat(fd: int) -> int | None:
+    """Pages of the file in the cache as cachestat(2) counts them, or None where it is not to be had."""
+    syscall = ctypes.CDLL(None).syscall
+    whole, answer = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
+    failed = syscall(ctypes.c_long(CACHESTAT), fd, ctypes.byref(whole), ctypes.byref(answer), 0)
+    return None if failed else answer[0]
+
+
+def _mincore(fd: int, size: int) -> int:
+    """The same from mincore(2), which leaves out pages that are still being read."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
     count = 0
-    fd = os.open(name, os.O_RDONLY)
-    try:
-        for start in range(0, size, SLICE):
-            length = min(SLICE, size - start)
-            address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
-            if address in (None, ctypes.c_void_p(-1).value):
-                raise OSError(ctypes.get_errno(), f"mmap of {name} failed")
-            pages = -(-length // PAGE)
-            flags = ctypes.create_string_buffer(pages)
-            failed = libc.mincore(address, length, flags)
-            libc.munmap(address, length)
-            if failed:
-                raise OSError(ctypes.get_errno(), f"mincore of {name} failed")
-            # Bit 0 says cached; the others are undefined.
-            count += pages - flags.raw[:pages].translate(LOWEST_BIT).count(0)
-    finally:
-        os.close(fd)
+    for start in range(0, size, SLICE):
+        length = min(SLICE, size - start)
+        address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
+        if address in (None, ctypes.c_void_p(-1).value):
+            raise OSError(ctypes.get_errno(), f"mapping {length:,} bytes at {start:,} failed")
+        pages = -(-length // PAGE)
+        flags = ctypes.create_string_buffer(pages)
+        failed = libc.mincore(address, length, flags)
+        libc.munmap(address, length)
+        if failed:
+            raise OSError(ctypes.get_errno(), f"mincore of {length:,} bytes at {start:,} failed")
+        # Bit 0 says cached; the others are undefined.
+        count += pages - flags.raw[:pages].translate(LOWEST_BIT).count(0)
     return count
 
 
@@ -123,12 +140,16 @@ def make_cold(data: Data, *, machine: bool) -> str:
     """Drop the data's pages and say what is left of them, which has to be nothing."""
     if machine:
         drop_machine()
-    left = 0
-    for _ in range(3):
+    end = time.monotonic() + DEADLINE
+    left, empty = 0, 0
+    # Read-ahead that somebody asked for may still be on its way, and lands after the drop: seen empty twice is empty.
+    while empty < 2 and time.monotonic() < end:
         drop_files(data.files)
         left = cached_pages(data.files)
-        if not left:
-            return f"cold: 0 of {data.pages:,} pages cached"
+        empty = 0 if left else empty + 1
+        time.sleep(SETTLE)
+    if empty == 2:
+        return f"cold: 0 of {data.pages:,} pages cached"
     mine = all(os.access(name, os.W_OK) for name, _ in data.files[:100])
     why = "a process has them mapped, or their filesystem keeps its data in memory" if mine else (
         "you may not write these files, and then the kernel does not tell which pages are cached")  # fmt: skip

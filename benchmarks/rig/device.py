@@ -100,7 +100,7 @@ def device_of_all(paths: Sequence[str]) -> str:
     devices = {device_of(path): path for path in by_folder.values()}
     if len(devices) > 1:
         named = ", ".join(f"{path} on {device}" for device, path in sorted(devices.items()))
-        raise Refused(f"the data lie on {len(devices)} disks ({named}), and limits hold for each: take data of one disk")
+        raise Refused(f"the data lie on {len(devices)} disks ({named}), and limits hold for each: take one")
     if not devices:
         raise Refused("there are no data to find the disk of: --data holds no bytes")
     return next(iter(devices))

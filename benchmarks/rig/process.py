@@ -1,8 +1,8 @@
 """How is a command started inside groups, waited for, and ended with all that it started?
 
 A shell moves itself into the groups and becomes the command (`exec`), so that not a page of the command is charged
-elsewhere; the caller needs no code between fork and exec, which is unsafe where threads run. The command leads a session
-of its own: what it leaves behind is found through its groups or, without any, through the session.
+elsewhere; the caller needs no code between fork and exec, which is unsafe where threads run. The command leads a
+session of its own: what it leaves behind is found through its groups or, without any, through the session.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Any
 
-from benchmarks.rig.cgroups import DEADLINE, Group
+from benchmarks.rig.cgroups import DEADLINE, ENDING, Group, uninterrupted
 from benchmarks.rig.conditions import Refused
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NOT_ENTERED = 125
-ENTER = f'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit {NOT_ENTERED}; shift; n=$((n-1)); done; exec "$@"'
+ENTER = (
+    f'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit {NOT_ENTERED}; shift; n=$((n-1)); done; exec "$@"'
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def end_process(process: subprocess.Popen[bytes], handle: int, groups: Sequence[
         group.kill()
     if not select.select([handle], [], [], DEADLINE)[0]:
         process.returncode = -signal.SIGKILL
-        raise Refused(f"process {process.pid} did not end within {DEADLINE:.0f} s of being killed: it waits for the disk")
+        raise Refused(f"process {process.pid} did not end within {DEADLINE:.0f} s of being killed: it waits")
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage
@@ -116,16 +117,6 @@ class Drain:
         if not self._thread.is_alive():
             self._stream.close()
         return b"".join(self._parts)
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Signals that end the rig wait until the block is done: it cleans up, and has a deadline."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

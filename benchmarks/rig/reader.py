@@ -39,7 +39,9 @@ def places_of(drawn: list[int], files: list, counts: list[int], chunk: int) -> I
             at -= count
 
 
-def measure(*, files: list, chunk: int, threads: int, seconds: float, nbytes: int, shuffled: bool) -> dict:
+def measure(
+    *, files: list, chunk: int, threads: int, seconds: float, nbytes: int = 1 << 60, shuffled: bool = False
+) -> dict:
     """Read until the time, the bytes or the files end."""
     if shuffled:
         # Few files, so that the reads are of data and not of the inodes of many.

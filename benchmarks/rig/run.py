@@ -1,4 +1,7 @@
-"""How is a command run under conditions? Find the data, see that every condition bites, drop pages, run, count, clean up."""
+"""How is a command run under conditions?
+
+Find the data, see that every condition bites, drop the data's pages, run, count, clean up.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ def run_under(
 ) -> Result:
     """Run `argv` under `conditions`, on the dataset that `data` names, and say what it did.
 
-    Raises `Refused` where a condition cannot be made, does not bite or did not hold. After `timeout` seconds the command
-    is killed and the result says so. `options` go to `subprocess.Popen` (cwd, stdin, stdout, stderr …); what is not
-    redirected is captured. `shim` takes the latency model instead of the kernel's limits.
+    Raises `Refused` where a condition cannot be made, does not bite or did not hold. After `timeout` seconds the
+    command is killed and the result says so. `options` go to `subprocess.Popen` (cwd, stdin, stdout, stderr …); what
+    is not redirected is captured. `shim` takes the latency model instead of the kernel's limits.
     """
     if not argv:
         raise ValueError("argv is empty: name the command to run")
@@ -86,18 +89,7 @@ def run_shimmed(
     options: Mapping[str, Any],
 ) -> Result:
     """With the latency model, which asks for no rights and sees only calls of the C library."""
-    shims.check_shimmable(argv[0], env)
-    limits = {
-        "memory": Conditions(memory=conditions.memory),
-        "iops": Conditions(iops=conditions.iops),
-        "bandwidth": Conditions(bandwidth=conditions.bandwidth),
-    }
-
-    def read(limit: str, instructions: str) -> str:
-        with shims.Model(data, limits[limit]) as model:
-            return run_reader(reader_argv(), instructions, env=model.env(os.environ))
-
-    saw = shims.check_conditions(read, data, conditions)
+    saw = shims.check_conditions(data, conditions)
     with shims.Model(data, conditions) as model:
         if conditions.cold == "machine":
             saw.append(make_cold(data, machine=True))
@@ -106,7 +98,7 @@ def run_shimmed(
         )
         seen = model.counts()
     result = make_result(argv, outcome, None, seen.nbytes, seen.operations, saw)
-    shims.check_seen(seen)
+    shims.check_seen(seen, conditions)
     check_held(conditions, outcome.wall_seconds, seen.nbytes, seen.operations)
     return result
 
