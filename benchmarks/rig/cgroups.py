@@ -26,7 +26,7 @@ from benchmarks.rig.device import MOUNTINFO, parse_mounts
 PREFIX = "headrace-rig"
 NAME_IN_V1 = {"memory": "memory", "io": "blkio"}
 UNLIMITED = 1 << 60
-DEADLINE = 10.0
+DEADLINE, PAUSE = 10.0, 0.01
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _numbers = itertools.count()
 
@@ -160,8 +160,8 @@ class Group:
                           "delegated to you, to set limits; or take --shim") from error  # fmt: skip
 
     def processes(self) -> list[int]:
-        """Who is in the group."""
-        return [int(word) for word in _words(self.procs)]
+        """Who is in the group, or in groups that the command made in it."""
+        return [int(word) for folder, _, _ in os.walk(self.folder) for word in _words(Path(folder, self.procs.name))]
 
     def kill(self) -> None:
         """End every process of the group: all of them were started by its command."""
@@ -169,6 +169,7 @@ class Group:
         while (pids := self.processes()) and time.monotonic() < end:
             for pid in pids:
                 self._kill(pid, end)
+            time.sleep(PAUSE)
 
     def _kill(self, pid: int, end: float) -> None:
         """Through a handle taken while the process was in the group, so that no later owner of the number is hit."""
@@ -188,19 +189,17 @@ class Group:
     def remove(self) -> None:
         """End what is in the group, then the group. A process may leave it a moment after it ended."""
         end = time.monotonic() + DEADLINE
-        self.kill()
-        while True:
+        while self.folder.exists():
+            self.kill()
             try:
-                os.rmdir(self.folder)
+                for folder, _, _ in os.walk(self.folder, topdown=False):
+                    os.rmdir(folder)
             except FileNotFoundError:
-                return
+                continue
             except OSError as error:
                 if error.errno != errno.EBUSY or time.monotonic() > end:
                     raise
-                self.kill()
-                time.sleep(0.01)
-            else:
-                return
+                time.sleep(PAUSE)
 
 
 def make_group(hierarchies: Sequence[Hierarchy], purpose: str) -> Group:
@@ -287,8 +286,10 @@ def groups_for(
     needed = {"memory": memory is not None, "io": bool(iops or bandwidth)}
     made: dict[str, Group] = {}
     try:
-        for together in _by_mount([name for name in needed if name == "memory" or device is not None], needed):
-            made.update(_make_some(together, needed, purpose))
+        wanted = [name for name in needed if name == "memory" or device is not None]
+        with uninterrupted():
+            for together in _by_mount(wanted, needed):
+                made.update(_make_some(together, needed, purpose))
         if memory is not None:
             made["memory"].limit_memory(memory)
         if device is not None and "io" in made:

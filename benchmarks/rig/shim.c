@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, WAYS = 16, MOST = 1 << 20, AHEAD = 128 << 10 };
+enum { PAGE = 4096, WAYS = 16, MOST = 1 << 20, AHEAD = 128 << 10, DESCRIPTORS = 1 << 16 };
 
 typedef struct {
     uint64_t magic, iops, bandwidth, sets, slots;
@@ -32,6 +32,8 @@ static State *state;
 static uint64_t (*files)[2];
 static _Atomic uint64_t *keys;
 static _Atomic uint32_t *stamps;
+/* Which data file is read at random, as its reader announced, by descriptor: its place in the table and one. */
+static _Atomic uint32_t at_random[DESCRIPTORS];
 
 __attribute__((constructor)) static void open_state(void) {
     const char *path = getenv("HEADRACE_RIG_SHIM");
@@ -115,7 +117,8 @@ static void pay(uint64_t operations, uint64_t nbytes) {
 }
 
 /* The runs of pages of [first, end) that the cache lacks, as operations and bytes; they are in it afterwards. */
-static void charge_cached(int64_t file, uint64_t first, uint64_t end, uint64_t pages) {
+static void charge_cached(int fd, int64_t file, uint64_t first, uint64_t end, uint64_t pages) {
+    int random = fd < DESCRIPTORS && at_random[fd] == (uint32_t)file + 1;
     uint64_t operations = 0, nbytes = 0;
     for (uint64_t page = first; page < end;) {
         if (touch(key_of(file, page))) {
@@ -123,7 +126,7 @@ static void charge_cached(int64_t file, uint64_t first, uint64_t end, uint64_t p
             continue;
         }
         uint64_t start = page, least = start;
-        if (start == 0 || touch(key_of(file, start - 1))) least = start + AHEAD / PAGE;
+        if (!random && (start == 0 || touch(key_of(file, start - 1)))) least = start + AHEAD / PAGE;
         if (least > pages) least = pages;
         do insert(key_of(file, page++));
         while ((page < end || page < least) && !touch(key_of(file, page)));
@@ -144,7 +147,7 @@ static void charge(int fd, off_t at, size_t count) {
             uint64_t end = count > (uint64_t)(st.st_size - at) ? (uint64_t)st.st_size : at + count;
             atomic_fetch_add(&state->calls, 1);
             if (fcntl(fd, F_GETFL) & O_DIRECT) pay((end - at + MOST - 1) / MOST, end - at);
-            else charge_cached(file, at / PAGE, (end + PAGE - 1) / PAGE, (st.st_size + PAGE - 1) / PAGE);
+            else charge_cached(fd, file, at / PAGE, (end + PAGE - 1) / PAGE, (st.st_size + PAGE - 1) / PAGE);
         }
     }
     errno = before;
@@ -163,6 +166,12 @@ static void charge_stream(FILE *stream, size_t count) {
 static void note_mapping(int fd) {
     struct stat st;
     if (state && fd >= 0 && fstat(fd, &st) == 0 && find_file(&st) >= 0) atomic_fetch_add(&state->mapped, 1);
+}
+
+static void note_advice(int fd, int advice) {
+    struct stat st;
+    if (!state || fd < 0 || fd >= DESCRIPTORS || fstat(fd, &st) != 0 || advice > POSIX_FADV_SEQUENTIAL) return;
+    at_random[fd] = advice == POSIX_FADV_RANDOM ? (uint32_t)(find_file(&st) + 1) : 0;
 }
 
 #define REAL(name) \
@@ -188,7 +197,8 @@ WRAP(ssize_t, preadv2, (int fd, const struct iovec *v, int k, off_t at, int f), 
 WRAP(ssize_t, preadv64v2, (int fd, const struct iovec *v, int k, off64_t at, int f), (fd, v, k, at, f),
      charge(fd, at, total(v, k)))
 WRAP(ssize_t, __read_chk, (int fd, void *to, size_t n, size_t room), (fd, to, n, room), charge(fd, -1, n))
-WRAP(ssize_t, __pread_chk, (int fd, void *to, size_t n, off_t at, size_t room), (fd, to, n, at, room), charge(fd, at, n))
+WRAP(ssize_t, __pread_chk, (int fd, void *to, size_t n, off_t at, size_t room), (fd, to, n, at, room),
+     charge(fd, at, n))
 WRAP(ssize_t, __pread64_chk, (int fd, void *to, size_t n, off64_t at, size_t room), (fd, to, n, at, room),
      charge(fd, at, n))
 WRAP(size_t, fread, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f), charge_stream(f, size * n))
@@ -199,3 +209,7 @@ WRAP(void *, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t from)
      note_mapping(fd))
 WRAP(void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off64_t from), (at, n, prot, flags, fd, from),
      note_mapping(fd))
+WRAP(int, posix_fadvise, (int fd, off_t from, off_t n, int advice), (fd, from, n, advice),
+     note_advice(fd, advice))
+WRAP(int, posix_fadvise64, (int fd, off64_t from, off64_t n, int advice), (fd, from, n, advice),
+     note_advice(fd, advice))
