@@ -50,7 +50,10 @@ def build_shim(folder: Path = BUILD) -> Path:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise Refused("--shim builds a small C library, and no C compiler was found: install cc, or name one in CC")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"--shim builds its library in {folder}, which failed: {error.strerror}") from error
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch) / library.name
         command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(made), str(SOURCE), "-ldl"]
