@@ -18,7 +18,8 @@ from headrace.values.run import Run
 
 MAX_READ = 4 << 20
 SPAN_NBYTES = 1 << 20
-"""A span reads at least about this much, so that its own cost is small beside its reads."""
+CACHED_SPAN_NBYTES = 4 << 20
+"""A span reads at least about this much, so that its own cost is small beside its reads: copies cost less than reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,11 @@ class Desk:
     def batches(self) -> int:
         """Batches under way; direct reads need more of them, for it is they that fill the storage's queue."""
         return int(self.forced.get("batches", 2))
+
+    @property
+    def span_nbytes(self) -> int:
+        """Bytes that a span reads at least."""
+        return CACHED_SPAN_NBYTES if self.run.cost.storage.cached else SPAN_NBYTES
 
     def locality(self) -> int:
         """Over how many samples a stretch of positions spreads: all, or the order's window."""
@@ -78,7 +84,7 @@ def direct(desk: Desk, *, residency: str) -> Candidate | None:
     batches = int(desk.forced.get("batches", _depth(desk)))
     left = spendable(sizes=sizes, batches=batches)
     staged = any(p.box is not None for p in run.layout.parts)
-    span = batch * max(1, min(batches // 2, round(SPAN_NBYTES / sizes.batch)))
+    span = batch * max(1, min(batches // 2, round(desk.span_nbytes / sizes.batch)))
     slots = 0
     if staged:  # chunks that cut samples are put together from the arena
         slots = max(6 * span, 3 * sizes.largest_step_units)
@@ -231,7 +237,7 @@ POSITION_SHARE = 48
 def _span(desk: Desk, held: int) -> int:
     """Positions per span: a step at the least, some hundreds of spans a round, about a megabyte of reads."""
     batch = desk.run.steps.global_batch_size
-    enough = SPAN_NBYTES / max(desk.run.layout.sample_nbytes, 1)
+    enough = desk.span_nbytes / max(desk.run.layout.sample_nbytes, 1)
     target = max(held / 256, min(enough, held / 24))
     return int(batch * max(1, round(target / batch)))
 

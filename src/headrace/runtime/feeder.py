@@ -71,7 +71,8 @@ class Planned:
         """Count a span."""
         self.spans += 1
         self.steps += len(span.steps)
-        self.samples += len(np.unique(span.pieces["id"]))
+        # Each part of a sample is one piece; an empty part has none.
+        self.samples += int(np.bincount(span.pieces["part"]).max()) if len(span.pieces) else 0
         self.operations += len(span.reads)
         self.nbytes += span.nbytes
         self.pieces += len(span.pieces)
