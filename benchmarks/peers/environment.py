@@ -9,11 +9,15 @@ installed is removed again, and said with the step that failed.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -45,24 +49,44 @@ def ensure(name: str) -> Path:
     """Make or reuse the environment; its interpreter. Unavailable says why not."""
     if name not in PEERS:
         raise Unavailable(f"no peer is called {name!r}: there are {', '.join(PEERS)}")
-    python = interpreter(name)
-    if installed(name):
-        return python
+    if not installed(name):
+        with _alone(name):
+            if not installed(name):  # another process may just have made it
+                _make_whole(name)
+    return interpreter(name)
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Let one process at a time make an environment."""
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + STEP_SECONDS
+    with open(ENVIRONMENTS / f"{name}.lock", "w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"another process installs {name} since {STEP_SECONDS} s: wait for it") from error
+                time.sleep(1)
+        yield
+
+
+def _make_whole(name: str) -> None:
     folder = ENVIRONMENTS / name
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        _make(name, folder, python)
+        _make(name, folder, interpreter(name))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     (folder / "requirements.sha256").write_text(_fingerprint(name))
-    return python
 
 
 def _make(name: str, folder: Path, python: Path) -> None:
     requirements = HERE / "requirements" / f"{name}.txt"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    folder.parent.mkdir(parents=True, exist_ok=True)
     _step(f"make a virtual environment for {name}", [sys.executable, "-m", "venv", folder])
     torch = [line for line in requirements.read_text().splitlines() if line.startswith("torch==")]
     if torch:
