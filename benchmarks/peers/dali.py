@@ -71,6 +71,7 @@ def run(spec: Any) -> dict[str, Any]:
                     source=Batches(Rows(source), spec.seed, spec.batch_size),
                     num_outputs=len(source.fields),
                     batch=True,
+                    batch_info=True,
                     parallel=True,
                     prefetch_queue_depth=AHEAD,
                 )

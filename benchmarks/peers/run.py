@@ -4,7 +4,7 @@
 
 `measure` does the same for other scripts. `wrap` gets the command of the run alone, so that a rig puts exactly what is
 measured under its limits: neither the installation nor the conversion. A conversion is kept in the work folder and used
-again as long as the dataset is the same. A peer that cannot be installed is {"unavailable": reason}, one that fails or
+again as long as the dataset, the adapter and the number of workers are the same. A peer that cannot be installed is {"unavailable": reason}, one that fails or
 takes too long {"failed": reason}; neither raises.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -30,6 +31,7 @@ from peers import environment
 
 HERE = Path(__file__).resolve().parent
 Wrap = Callable[[list[str]], list[str]]
+GRACE = 5.0  # seconds that a peer has to clean up after its time is over
 TAIL = 4  # lines of a peer's complaint that the reason repeats
 
 
@@ -83,7 +85,8 @@ def measure(
 def _prepared(command: list[str], spec: dict[str, Any], folder: Path, timeout: float) -> dict[str, Any]:
     """The conversion of this dataset: that of an earlier call, or a new one."""
     note = folder / "prepared.json"
-    wanted = {"dataset": _fingerprint(Path(spec["source"])), "command": command}
+    adapter = hashlib.sha256(Path(command[-1]).read_bytes()).hexdigest()
+    wanted = {"dataset": _fingerprint(Path(spec["source"])), "adapter": adapter, "workers": spec["workers"]}
     if note.is_file():
         earlier = json.loads(note.read_text())
         if earlier["for"] == wanted:
@@ -116,9 +119,7 @@ def _ask(command: list[str], spec: dict[str, Any], folder: Path, timeout: float,
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process)
         out.seek(0)
         log.seek(0)
         answer, complaint = out.read().decode(), log.read().decode(errors="replace")
@@ -130,6 +131,17 @@ def _ask(command: list[str], spec: dict[str, Any], folder: Path, timeout: float,
         said = [line.strip() for line in complaint.splitlines() if line.strip()]
         raise Failed(f"{how}: {' / '.join(said[-TAIL:]) or 'it said nothing'}")
     return json.loads(lines[0])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and its group: first as Ctrl-C does, so that a library can remove its shared memory."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def main() -> None:
