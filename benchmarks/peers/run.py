@@ -4,8 +4,8 @@
 
 `measure` does the same for other scripts. `wrap` gets the command of the run alone, so that a rig puts exactly what is
 measured under its limits: neither the installation nor the conversion. A conversion is kept in the work folder and used
-again as long as the dataset, the adapter and the number of workers are the same. A peer that cannot be installed is {"unavailable": reason}, one that fails or
-takes too long {"failed": reason}; neither raises.
+again as long as the dataset, the adapter and the number of workers are the same. A peer that cannot be installed is
+{"unavailable": reason}, one that fails or takes too long {"failed": reason}; neither raises.
 """
 
 from __future__ import annotations
