@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import pickle
 import select
 import sys
 from pathlib import Path
@@ -207,7 +208,7 @@ def test_a_shuffle_is_told_from_none():
 
 @pytest.mark.parametrize("kind", ["hdf5", "npy"])
 def test_the_original_is_read_by_id(tmp_path, kind):
-    """Samples come in the order asked for, from the right file, also in another process's handles."""
+    """Samples come in the order asked for, from the right file, also through a copy that was sent to a worker."""
     if kind == "hdf5":
         source = sources.open_source(make_hdf5(tmp_path / "data", counts=(3, 1, 6), nbytes=24))
     else:
@@ -219,6 +220,8 @@ def test_the_original_is_read_by_id(tmp_path, kind):
     if kind == "hdf5":
         assert np.array_equal(rows.take(asked)[1], asked)
     assert np.array_equal(np.concatenate([contract.ids_of(x[0][None]) for x in source.each()]), np.arange(10))
+    sent = pickle.loads(pickle.dumps(rows))
+    assert np.array_equal(contract.ids_of(sent.take(asked)[0]), asked)
     assert [int(contract.ids_of(rows[i][0][None])[0]) for i in (0, 3, 9)] == [0, 3, 9]
     ids = np.concatenate(source.batches(epoch=1, seed=0, batch_size=4))
     assert sorted(ids) == list(range(10)) and list(ids) != list(range(10))
