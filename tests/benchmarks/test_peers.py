@@ -37,7 +37,7 @@ from peers.contract import serve, timed
 from peers.source import Rows, open_source
 
 def prepare(spec):
-    with open(spec.work / "conversions", "a") as log:
+    with open(spec.work.parent / "conversions", "a") as log:
         log.write("once\\n")
     print("a library that talks")
     os.system("echo and its child")
@@ -112,14 +112,14 @@ def test_a_run_is_one_dictionary_of_figures(tmp_path, dataset):
 
 def test_a_conversion_is_made_once_for_a_dataset(tmp_path, dataset):
     """A second run of the same dataset converts nothing, another dataset does."""
-    log = tmp_path / "work" / "fake" / "conversions"
+    log = tmp_path / "work" / "conversions"
     ask(tmp_path, dataset, epochs=1)
     ask(tmp_path, dataset, epochs=2)
     assert log.read_text() == "once\n"
     with h5py.File(dataset / "part-9.h5", "w") as file:
         file["x"], file["y"] = np.full((1, 64), 0, np.uint8), np.zeros(1, np.float32)
     said = ask(tmp_path, dataset, epochs=1)
-    assert log.read_text() == "once\n"
+    assert log.read_text() == "once\n" * 2
     assert "1 missing (23)" in said["ids_ok"] and "1 repeated (0)" in said["ids_ok"]
 
 
@@ -162,9 +162,15 @@ def test_a_worker_that_outlives_its_peer_is_ended(tmp_path, dataset):
 def test_a_peer_that_cannot_be_installed_is_unavailable(tmp_path, dataset, monkeypatch):
     """The failing step and its reason are the answer, and no half environment stays."""
     monkeypatch.setattr(environment, "ENVIRONMENTS", tmp_path / "environments")
-    monkeypatch.setattr(environment.sys, "executable", str(tmp_path / "no-python"))
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nmkdir -p "$3/bin"\necho "Error: no room left"\nexit 1\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(environment.sys, "executable", str(python))
     said = runner.measure("spdl", dataset, work=tmp_path / "work")
-    assert said["name"] == "spdl" and "could not make a virtual environment for spdl" in said["unavailable"]
+    assert said == {
+        "name": "spdl",
+        "unavailable": "could not make a virtual environment for spdl: Error: no room left",
+    }
     assert not (tmp_path / "environments" / "spdl").exists()
     assert "no peer is called 'nobody'" in runner.measure("nobody", dataset, work=tmp_path / "work")["unavailable"]
 
