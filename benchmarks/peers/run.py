@@ -112,8 +112,19 @@ def _ask(command: list[str], spec: dict[str, Any], folder: Path, timeout: float,
     argv = [*command, str(file)]
     argv = wrap(argv) if wrap else argv
     # Files, not pipes: a worker that outlives the peer would keep a pipe open, and the reader waiting.
-    with tempfile.TemporaryFile() as out, open(folder / f"{spec['what']}.log", "w+b") as log:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True)
+    with (
+        tempfile.TemporaryFile() as out,
+        open(folder / f"{spec['what']}.log", "w+b") as log,
+        tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as temporary,
+    ):
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=log,
+            env={**os.environ, "TMPDIR": temporary},  # some leave locks, sockets and caches there
+            start_new_session=True,
+        )
         try:
             code: int | None = process.wait(timeout)
         except subprocess.TimeoutExpired:

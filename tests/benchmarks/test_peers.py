@@ -59,6 +59,9 @@ serve(prepare=prepare, run=run)
 '''
 
 
+LEAVES = "os.system(f'touch $TMPDIR/lock; echo $TMPDIR > {spec.work}/temporary; sleep 600 & echo $! > {spec.work}/pid')"
+
+
 def make_hdf5(folder: Path, *, counts: tuple[int, ...], nbytes: int, labels: bool = True) -> Path:
     """HDF5 files of unequal length; the first eight bytes of a sample are its id."""
     folder.mkdir(parents=True)
@@ -150,8 +153,9 @@ def test_a_peer_that_hangs_is_ended(tmp_path, dataset):
 
 def test_a_worker_that_outlives_its_peer_is_ended(tmp_path, dataset):
     """Nothing that a peer started is left behind, and the answer does not wait for it."""
-    said = ask(tmp_path, dataset, epochs=1, wrong="os.system(f'sleep 600 & echo $! > {spec.work}/pid')")
+    said = ask(tmp_path, dataset, epochs=1, wrong=LEAVES)
     assert said["ids_ok"] is True
+    assert not Path((tmp_path / "work" / "fake" / "temporary").read_text().strip()).exists()
     pid = int((tmp_path / "work" / "fake" / "pid").read_text())
     with contextlib.suppress(ProcessLookupError):  # gone already
         worker = os.pidfd_open(pid)
