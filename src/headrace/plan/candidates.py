@@ -19,7 +19,7 @@ from headrace.values.run import Run
 MAX_READ = 4 << 20
 SPAN_NBYTES = 1 << 20
 CACHED_SPAN_NBYTES = 4 << 20
-"""A span reads at least about this much, so that its own cost is small beside its reads: copies cost less than reads."""
+"""A span reads at least about this much: its own cost is small beside its reads, and copies cost less than reads."""
 
 
 @dataclass(frozen=True, eq=False)
