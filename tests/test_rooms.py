@@ -35,6 +35,7 @@ RULES: dict[str, set[str]] = {
     "runtime": {"headrace"},
     "adapters": {"headrace"},
     "torch": {"headrace.adapters"},
+    "bench": {"headrace"},
     "cli": {"headrace"},
 }
 ENGINE = "headrace.native.engine"
