@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.bench.contenders import Delivered, Open, shuffled
-from headrace.bench.opening import opened
+from headrace.bench.opening import load, opened
 from headrace.bench.values import Spec
 from headrace.values.layout import I64, Field, Segments
 
@@ -33,21 +33,14 @@ DEADLINE = 600.0
 
 def memmap(spec: Spec) -> Open:
     """Rows of np.memmap, picked by an array of ids."""
-    _import_reader(spec)
+    load(spec, "numpy.random")
     return lambda: Mapped(spec)
 
 
 def threads(spec: Spec) -> Open:
     """Whole samples, read by many threads straight into the batch."""
-    _import_reader(spec)
+    load(spec, "numpy.random")
     return lambda: Threads(spec)
-
-
-def _import_reader(spec: Spec) -> None:
-    import headrace.formats  # noqa: F401
-
-    if spec.format == "hdf5":
-        import h5py  # noqa: F401
 
 
 class Mapped:

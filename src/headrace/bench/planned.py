@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headrace.bench.contenders import Delivered, Open
-from headrace.bench.opening import opened
+from headrace.bench.opening import load, opened
 from headrace.bench.values import Spec
 from headrace.runtime.loader import Loader
+
+LATER = ("headrace.plan", "headrace.runtime.session", "headrace.native.engine", "numpy.ma")
+"""What the loader imports when it first needs it. `np.unique` imports `numpy.ma`."""
 
 
 def planned(spec: Spec) -> Open:
     """The loader with its defaults and the exact shuffle."""
-    import headrace.native.kernels
-    import headrace.plan
-    import headrace.runtime.session  # noqa: F401
-
-    if spec.format == "hdf5":
-        import h5py  # noqa: F401
+    load(spec, *LATER)
     return lambda: Planned(spec)
 
 

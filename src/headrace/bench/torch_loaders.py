@@ -7,13 +7,14 @@ through shared memory, and whole batches are not collated again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from headrace.bench.checking import native
 from headrace.bench.contenders import Delivered, Open
-from headrace.bench.sources import READ_BY, Source, open_source
+from headrace.bench.opening import load
+from headrace.bench.sources import Source, open_source
 from headrace.bench.values import Spec
 
 DEADLINE = 600
@@ -22,10 +23,7 @@ DEADLINE = 600
 
 def torch_loader(spec: Spec, *, way: str, workers: int) -> Open:
     """A DataLoader over a map dataset that reads in this way."""
-    import torch.utils.data  # noqa: F401
-
-    for name in READ_BY[spec.format]:
-        import_module(name)
+    load(spec, "torch.utils.data", *(f"multiprocessing.{name}" for name in ("popen_fork", "queues", "synchronize")))
     return lambda: TorchLoader(spec, way, workers)
 
 
@@ -39,7 +37,7 @@ class Items:
         return self.source.n
 
     def __getitem__(self, sample: int) -> tuple[int, dict[str, Any]]:
-        return sample, self.source.item(sample)
+        return sample, {name: tensor_ready(value) for name, value in self.source.item(sample).items()}
 
 
 class Batches(Items):
@@ -54,6 +52,12 @@ class Batches(Items):
             ids.sort()
         values = self.source.rows(ids)
         return torch.from_numpy(ids), {name: torch.from_numpy(value) for name, value in values.items()}
+
+
+def tensor_ready(value: Any) -> Any:
+    """What torch makes a tensor of: a writable array in this machine's byte order. Views of a mapping are copied."""
+    array = native(value)
+    return array if array.flags.writeable else array.copy()
 
 
 def as_read(batch: Any) -> Any:
