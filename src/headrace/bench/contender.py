@@ -58,8 +58,8 @@ def run(spec: Spec) -> dict[str, Any]:
     watcher = Watcher()
     try:
         base = watcher.start()
-        clock, nbytes, cpu, notes = _race(prepare, spec, checker)
-        peak = watcher.stop()
+        clock, nbytes, cpu, notes = _race(prepare, spec, checker, watcher)
+        peak = watcher.look()
     finally:
         watcher.close()
     return {
@@ -77,7 +77,9 @@ def run(spec: Spec) -> dict[str, Any]:
     }
 
 
-def _race(prepare: Open, spec: Spec, checker: Checker | None) -> tuple[Clock, int, float, Mapping[str, Any]]:
+def _race(
+    prepare: Open, spec: Spec, checker: Checker | None, watcher: Watcher
+) -> tuple[Clock, int, float, Mapping[str, Any]]:
     """The part that is measured, from open to last batch: its clock, bytes, processor seconds, and notes."""
     used, nbytes = _cpu(), 0
     clock = Clock(spec.seconds)
@@ -87,6 +89,8 @@ def _race(prepare: Open, spec: Spec, checker: Checker | None) -> tuple[Clock, in
             nbytes += _epoch(delivery, epoch, spec.step_seconds, clock, checker)
             if clock.cut:
                 break
+        # A run may be shorter than the watcher's interval: look before memory is given back.
+        watcher.look()
         # Closing is not part of the time, but of the processor time: workers count when they have ended.
         delivery.close()
         return clock, nbytes, _cpu() - used, delivery.notes()

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 30.0
 
 
 class Watcher:
-    """Watches this process from outside, from `start` to `stop`."""
+    """Watches this process from outside, from `start` to `close`."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -39,11 +39,9 @@ class Watcher:
         )
         return self._ask()[1]
 
-    def stop(self) -> int | None:
-        """End the watch; the most bytes that were seen."""
-        peak, _ = self._ask()
-        self.close()
-        return peak
+    def look(self) -> int | None:
+        """Look now, whatever the interval; the most bytes that were seen so far."""
+        return self._ask()[0]
 
     def close(self) -> None:
         """End the process that watches, whatever happened."""
