@@ -268,6 +268,30 @@ def test_waiting_is_a_column_where_the_loop_has_a_step(data):
     assert "waited an epoch" in table(run_bench(replace(bench, step_seconds=0.01), wrap=speaking()))[0]
 
 
+def test_guests_stand_in_the_same_table(data):
+    """Their command is run like that of any contender, under the same wrap."""
+    code = f"import sys; assert sys.argv[1].endswith('.json'); print({json.dumps(ANSWER)!r})"
+    seen = []
+
+    def wrap(argv):
+        seen.append(argv)
+        return argv if argv[0] == sys.executable and argv[1] == "-c" else speaking()(argv)
+
+    guests = {"peer": [sys.executable, "-c", code]}
+    found = run_bench(Bench(paths=[data[1]], only=["memmap"], guests=guests), wrap=wrap)
+    assert [row["contender"] for row in found["summary"]["rows"]] == ["memmap", "peer"]
+    assert found["summary"]["rows"][1]["rate"] == 2e6
+    assert [argv[1] for argv in seen] == ["-m", "-c"]
+
+
+def test_what_does_not_end_when_it_is_asked_is_killed(data, monkeypatch):
+    """A program that ignores SIGTERM holds up nobody."""
+    monkeypatch.setattr(running, "GRACE", 1.0)
+    monkeypatch.setattr(running, "ENDING", 0.2)
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    assert "no answer" in run_contender(replace(script(data[0], code), seconds=0.0)).verdict
+
+
 def test_settings_that_make_no_run_are_refused(data):
     """Before anything runs."""
     with pytest.raises(InputError, match="rounds=0"):

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.bench.contenders import choose
+from headrace.bench.contenders import Contender, choose
 from headrace.bench.machine import machine_facts
 from headrace.bench.opening import described
 from headrace.bench.summary import summarise
@@ -36,6 +37,9 @@ LONGEST = 3600.0
 GRACE = 120.0
 """Seconds beyond its cap for opening, the last batch and the checks."""
 
+ENDING = 20.0
+"""Seconds that a process has to end when it is asked to."""
+
 _PIECE = 4 << 20
 
 
@@ -45,6 +49,7 @@ class Bench:
 
     `only` are names or patterns of contenders; all that fit the data otherwise. `warm` reads the files once before, so
     that all find the page cache alike. `condition` is what the table is headed with; `wrap` puts it around each.
+    `guests` are other programs that keep to the contract, by name: the command before SPEC.json. They check themselves.
     """
 
     paths: Sequence[str]
@@ -59,6 +64,7 @@ class Bench:
     step_seconds: float = 0.0
     rounds: int = 1
     only: Sequence[str] = ()
+    guests: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warm: bool = True
     condition: str = ""
     command: str = ""
@@ -102,6 +108,7 @@ def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = Non
         step_seconds=bench.step_seconds,
     )
     chosen, left = choose(bench.only, dataset.layout)
+    chosen += [Contender(name, f"a program of its own: {argv[0]}", "", "") for name, argv in bench.guests.items()]
     if bench.warm:
         _read(spec.files)
     results: list[list[Result]] = []
@@ -110,7 +117,7 @@ def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = Non
         for one in reversed(chosen) if number % 2 else chosen:
             if told is not None:
                 told(one.name, None)
-            turn.append(run_contender(spec.of(one.name), wrap=wrap))
+            turn.append(run_contender(_task(spec, one.name, bench.guests), wrap=wrap))
             if told is not None:
                 told(one.name, turn[-1])
         results.append(turn)
@@ -139,6 +146,10 @@ def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = Non
     }
 
 
+def _task(spec: Spec, name: str, guests: Mapping[str, Sequence[str]]) -> Spec:
+    return replace(spec, contender=name, program=tuple(guests.get(name, ())))
+
+
 class _Failed(Exception):
     """A process gave no answer; the message says why."""
 
@@ -154,12 +165,23 @@ def _output(argv: Sequence[str], deadline: float) -> str:
         raise _Failed(f"it gave no answer within {deadline:,.0f} s") from None
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            _end(process)
     if process.returncode:
         last = err.strip().splitlines()[-1:] or ["it said nothing"]
         raise _Failed(f"it ended with {process.returncode}: {last[0][:300]}")
     return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process with all that it started. It is asked first: a rig around it has limits to take back."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.communicate(timeout=ENDING)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        # Somebody who left the group may still hold the pipe; nobody waits for that.
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=ENDING)
 
 
 def _answer(text: str) -> dict[str, Any] | None:

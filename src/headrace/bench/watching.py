@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-INTERVAL = 0.05
+INTERVAL = 0.1
 SHARE = 50
 COUNTED = ("Pss_Anon:", "Pss_Shmem:", "Private_Hugetlb:")
 ANSWER_SECONDS = 30.0
