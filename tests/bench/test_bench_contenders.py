@@ -45,8 +45,9 @@ def test_a_contender_delivers_every_sample_as_it_is_in_the_file(data, name):
     assert answer["bytes"] == 2 * once
     assert 0 < answer["first"] <= sum(answer["epochs"])
     assert answer["cpu"] >= 0
+    assert answer["cached"] is None or 0 <= answer["cached"] <= 1
     assert answer["peak_private"] is None or answer["peak_private"] >= 0
-    assert Result.from_answer(name, answer, cached=None).right
+    assert Result.from_answer(name, answer).right
 
 
 def test_the_order_of_every_contender_is_a_shuffle_and_another_one_each_epoch(small):
@@ -139,7 +140,7 @@ def test_a_broken_contender_is_wrong_and_has_no_rate(small, monkeypatch, change,
     monkeypatch.setitem(CONTENDERS, "broken", broken(change))
     answer = process.run(spec.of("broken"))
     assert complaint in answer["ids_ok"]
-    result = Result.from_answer("broken", answer, cached=None)
+    result = Result.from_answer("broken", answer)
     assert result.verdict.startswith("WRONG: ")
     assert result.rate is None
 
@@ -151,7 +152,7 @@ def test_a_run_is_cut_when_its_seconds_are_over_and_what_came_is_still_checked(s
     assert answer["cut"] is True
     assert answer["ids_ok"] is True
     assert 0 < answer["bytes"] < layout.nbytes
-    assert Result.from_answer("memmap", answer, cached=None).later_rate is None
+    assert Result.from_answer("memmap", answer).later_rate is None
     monkeypatch.setitem(CONTENDERS, "broken", broken(swap_bytes))
     whole = Spec(**{**vars(spec), "contender": "broken", "seconds": 0.0, "batch_size": layout.n})
     assert "is not what the file holds" in process.run(whole)["ids_ok"]

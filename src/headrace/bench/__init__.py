@@ -19,6 +19,7 @@ JSON (its last line of output) with
 - `cpu`: seconds of the process and its workers. `peak_private`: bytes of memory of their own, at most, beyond
   `base_private`, which they had before the dataset was opened; null where the kernel does not tell.
 - `waits`: per epoch, the seconds that the loop stood waiting for a batch. `cut`: whether the cap on seconds ended it.
+- `cached`: the share of the files that was in the page cache before the dataset was opened; null where not known.
 - `notes`: what a contender says of itself, like its plan. `error`: why there is nothing of the above.
 
 Conditions (a cold cache, a cgroup, a throttled disk) are put around that command: `run_contender(spec, wrap=…)` gives

@@ -18,6 +18,7 @@ from headrace.bench.contenders import Contender, Delivery, Open, find_contender
 from headrace.bench.sources import open_source
 from headrace.bench.values import Spec
 from headrace.bench.watching import Watcher
+from headrace.cost import page_cache_share
 
 
 class Clock:
@@ -57,6 +58,7 @@ def run(spec: Spec) -> dict[str, Any]:
     checker = None if contender.limit else Checker(spec.samples, seed=spec.seed)
     watcher = Watcher()
     try:
+        cached = page_cache_share(spec.files)
         base = watcher.start()
         clock, nbytes, cpu, notes = _race(prepare, spec, checker, watcher)
         peak = watcher.look()
@@ -73,6 +75,7 @@ def run(spec: Spec) -> dict[str, Any]:
         "base_private": base,
         "waits": clock.waits,
         "cut": clock.cut,
+        "cached": cached,
         "notes": notes,
     }
 

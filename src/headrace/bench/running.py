@@ -24,7 +24,6 @@ from headrace.bench.machine import machine_facts
 from headrace.bench.opening import described
 from headrace.bench.summary import summarise
 from headrace.bench.values import Result, Spec
-from headrace.cost import page_cache_share
 from headrace.errors import InputError
 
 Wrap = Callable[[list[str]], "list[str] | str"]
@@ -72,7 +71,6 @@ class Bench:
 
 def run_contender(spec: Spec, *, wrap: Wrap | None = None) -> Result:
     """One run of one contender in a process of its own, as the contract in `headrace.bench` says."""
-    cached = page_cache_share(spec.files)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         path = Path(folder) / "SPEC.json"
         path.write_text(spec.to_json())
@@ -82,11 +80,11 @@ def run_contender(spec: Spec, *, wrap: Wrap | None = None) -> Result:
         try:
             text = wrapped if isinstance(wrapped, str) else _output(wrapped, deadline)
         except _Failed as failure:
-            return Result(spec.contender, error=str(failure), cached=cached)
+            return Result(spec.contender, error=str(failure))
     answer = _answer(text)
     if answer is None:
-        return Result(spec.contender, error=f"it printed no JSON but {text.strip()[-200:]!r}", cached=cached)
-    return Result.from_answer(spec.contender, answer, cached=cached)
+        return Result(spec.contender, error=f"it printed no JSON but {text.strip()[-200:]!r}")
+    return Result.from_answer(spec.contender, answer)
 
 
 def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = None) -> dict[str, Any]:

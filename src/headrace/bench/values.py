@@ -106,10 +106,10 @@ class Result:
         return {**asdict(self), "notes": dict(self.notes), "rate": self.rate, "later_rate": self.later_rate}
 
     @classmethod
-    def from_answer(cls, contender: str, answer: Mapping[str, Any], *, cached: float | None) -> Result:
+    def from_answer(cls, contender: str, answer: Mapping[str, Any]) -> Result:
         """A result from the line of JSON that a contender's process printed."""
         if answer.get("error"):
-            return cls(contender, error=str(answer["error"]), cached=cached)
+            return cls(contender, error=str(answer["error"]))
         try:
             return cls(
                 contender,
@@ -123,7 +123,7 @@ class Result:
                 waits=tuple(answer.get("waits", ())),
                 cut=bool(answer.get("cut", False)),
                 notes=answer.get("notes", {}),
-                cached=cached,
+                cached=answer.get("cached"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            return cls(contender, error=f"its answer is incomplete: {type(error).__name__} {error}", cached=cached)
+            return cls(contender, error=f"its answer is incomplete: {type(error).__name__} {error}")
