@@ -20,6 +20,9 @@ from headrace.bench.values import Spec
 from headrace.bench.watching import Watcher
 from headrace.cost import page_cache_share
 
+SHORT = 1.0
+"""Seconds of an epoch in which the watcher may have seen too little by itself."""
+
 
 class Clock:
     """The times of a run. `cap` ends it after the batch in which so many seconds are over."""
@@ -90,10 +93,12 @@ def _race(
     try:
         for epoch in range(spec.epochs):
             nbytes += _epoch(delivery, epoch, spec.step_seconds, clock, checker)
+            # An epoch may be shorter than the watcher's interval, and a loader may give its memory back with the last
+            # batch of the run. The look is on the clock, a millisecond or so, for everybody.
+            if clock.epochs[-1] < SHORT:
+                watcher.look()
             if clock.cut:
                 break
-        # A run may be shorter than the watcher's interval: look before memory is given back.
-        watcher.look()
         # Closing is not part of the time, but of the processor time: workers count when they have ended.
         delivery.close()
         return clock, nbytes, _cpu() - used, delivery.notes()
