@@ -35,6 +35,7 @@ RULES: dict[str, set[str]] = {
     "runtime": {"headrace"},
     "adapters": {"headrace"},
     "torch": {"headrace.adapters"},
+    "bench": {"headrace"},
     "cli": {"headrace"},
 }
 ENGINE = "headrace.native.engine"
@@ -117,6 +118,13 @@ def test_only_the_runtime_imports_the_engine(module):
     if room(module) != "runtime":
         lines = [line for name, line in imports(TREES[module], module).items() if within(name, {ENGINE})]
         assert not lines, f"{MODULES[module].relative_to(ROOT)}:{lines} imports the engine, which only runtime/ may"
+
+
+@pytest.mark.parametrize("module", sorted(m for m in MODULES if room(m) not in ("headrace", "bench", "cli")))
+def test_only_the_command_line_imports_the_bench(module):
+    """What is measured must not depend on what measures it."""
+    lines = [line for name, line in imports(TREES[module], module).items() if within(name, {"headrace.bench"})]
+    assert not lines, f"{MODULES[module].relative_to(ROOT)}:{lines} imports the bench"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

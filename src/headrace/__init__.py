@@ -42,7 +42,7 @@ _NAMES = {
     "inspect": "headrace.formats",
     "open": "headrace.formats",
 }
-_MODULES = ("errors", "torch")
+_MODULES = ("bench", "errors", "torch", "workloads")
 
 __all__ = [
     "Batch",

@@ -109,6 +109,55 @@ def explain(
 
 @app.command()
 @guarded
+def bench(
+    paths: Paths,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples of one batch.")] = 256,
+    epochs: Annotated[int, typer.Option(min=1)] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 1,
+    memory: Annotated[str | None, typer.Option(help="What this loader may hold, like 8GiB or 25%.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A contender, or a pattern like 'torch-*'.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Cut each contender after so many seconds.")] = None,
+    step_ms: Annotated[float, typer.Option(min=0, help="Milliseconds that the loop sleeps at each batch.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of every shuffle, and of the rows that are compared.")] = 0,
+    warm: Annotated[bool, typer.Option("--warm/--as-found", help="Read the files once before, or do not.")] = True,
+    save: Annotated[Path | None, typer.Option(help="Write all raw figures to this file, as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the table into this file, as SVG.")] = None,
+    field: Fields = None,
+    format: Format = None,
+    dtype: Annotated[str | None, typer.Option(help="Of fixed records (bin), like '<f4'.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Of fixed records (bin), like 64,3.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare this loader with torch, np.memmap, threads, the sequential read and memcpy over a dataset of yours."""
+    from headrace.bench import Bench
+    from headrace.cli import benching
+
+    asked = Bench(
+        paths=paths,
+        fields=field,
+        format=format,
+        options=benching.record_options(dtype, shape),
+        batch_size=batch_size,
+        epochs=epochs,
+        memory=memory,
+        seed=seed,
+        seconds=seconds,
+        step_seconds=step_ms / 1e3,
+        rounds=rounds,
+        only=only or (),
+        warm=warm,
+    )
+    benching.check_writable(save, plot)
+    found = benching.measured(asked)
+    benching.save(found, json_to=save, plot=plot)
+    if as_json:
+        write_json(found)
+    else:
+        benching.show(found)
+
+
+@app.command()
+@guarded
 def report(
     run: Annotated[Path, typer.Argument(help="A report that a loader saved as JSON.")], as_json: AsJson = False
 ) -> None:

@@ -58,19 +58,23 @@ def write_json(value: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(value, indent=2, default=_plain))
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table: the first column left, numbers right."""
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, names: bool = False) -> None:
+    """A table: the first column left, numbers right. `names`: the first column is never folded."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+        table.add_column(
+            name, justify="left" if number == 0 else "right", overflow="fold", no_wrap=names and not number
+        )
     for row in rows:
         table.add_row(*row)
     console = Console(highlight=False, markup=False, emoji=False)
-    # A pipe has no width; a table cut at 80 columns there would lose figures.
-    console.print(table, width=None if console.is_terminal else 160)
+    if not console.is_terminal:
+        # A pipe has no width; a table cut at 80 columns there would lose figures.
+        console = Console(highlight=False, markup=False, emoji=False, width=160)
+    console.print(table)
 
 
 @contextmanager
