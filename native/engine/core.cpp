@@ -145,9 +145,13 @@ void Core::read(Job& job, Reader& reader, Mapped& mapped, Progress& mine) {
         mapped.take(span, reads, reached, done);
     }
     for (std::size_t k = 0; k < reads.size(); ++k) {
+        const Read& read = span.read(reads[k]);
+        if (reached[k] == read.end()) {
+            done.pieces += read.pieces;
+            continue;
+        }
         if (stopped.load(std::memory_order_relaxed)) break;  // nobody will ask for what is missing
         mine.start(span.number, reads[k]);
-        const Read& read = span.read(reads[k]);
         reader.run(span, read, std::max(reached[k], read.offset), done, failures);
     }
     mine.span = -1;

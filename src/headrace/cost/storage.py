@@ -36,8 +36,8 @@ class Assumed:
 
 
 ASSUMED = {
-    "cache": Assumed(2_000_000, 8e9, 1e-6, "page cache", "a copy in memory; one core reaches about this", cached=True),
-    "memory": Assumed(2_000_000, 8e9, 1e-6, "memory", "tmpfs and ramfs: as the page cache", cached=True),
+    "cache": Assumed(10_000_000, 8e9, 1e-6, "page cache", "a copy in memory; one core reaches about this", cached=True),
+    "memory": Assumed(10_000_000, 8e9, 1e-6, "memory", "tmpfs and ramfs: as the page cache", cached=True),
     "compressed": Assumed(300_000, 2e9, 5e-6, "zram", "a page to decompress each time"),
     "nvme": Assumed(
         100_000, 2e9, 100e-6, "nvme", "a plain drive with 32 reads in flight; data sheets promise 3 to 10 times it"

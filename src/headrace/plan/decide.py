@@ -60,7 +60,7 @@ def _candidates(desk: Desk) -> Iterator[Candidate | None]:
     """Every candidate, the simpler ones first."""
     forced = desk.forced
     reads = [forced["read"]] if "read" in forced else _reads_for(desk.run)
-    residencies = [forced["residency"]] if "residency" in forced else ["static", "none", "next-use", "lru"]
+    residencies = [forced["residency"]] if "residency" in forced else ["none", "static", "next-use", "lru"]
     if "resident" in forced and "residency" not in forced:
         residencies = ["static"]
     for read in reads:

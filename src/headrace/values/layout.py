@@ -106,7 +106,7 @@ class Field:
         """Whether the shape differs from sample to sample."""
         return self.shape is None
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of one delivered sample of a fixed field."""
         if self.shape is None:
