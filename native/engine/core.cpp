@@ -33,7 +33,7 @@ Core::Core(Options given, std::unique_ptr<Faults> injected)
       arena(make_arena(options.arena)),
       pool(std::make_shared<Pool>(options.batch_bytes)),
       guard(options.access == Access::mapped ? std::make_unique<Guard>() : nullptr),
-      files(options.paths, options.random, options.access, options.map_from, *faults),
+      files(options.paths, options.random, options.access, options.map_from, options.map_after, *faults),
       trace(options.trace),
       means{files, *faults, trace, {options.bounce, options.bounce_below, options.align}, arena.data(), options.drop},
       io("threads"),
@@ -73,9 +73,9 @@ void Core::wake() {
         if (ring != nullptr) ring->wake();
         return;
     }
+    if (schedule.ready() || (finished && schedule.empty())) ready.signal();
     if (idle > 0 && workable_now()) workable.notify_one();
     if (ring != nullptr && ring->parked() && schedule.can_read()) ring->wake();
-    if (schedule.ready() || (finished && schedule.empty())) ready.signal();
     if (schedule.unfinished() < options.max_spans) room.signal();
 }
 

@@ -34,7 +34,8 @@ struct Options {
     int depth = 64;
     bool uring = false;
     Access access = Access::buffered;
-    std::int64_t map_from = 1 << 20;  // a mapping costs microseconds and a page table: smaller files are read sooner
+    std::int64_t map_from = 1 << 20;   // a mapping costs microseconds and a page table: smaller files are read sooner
+    std::int64_t map_after = 64 << 20;  // bytes that are read before
     std::int64_t align = 4096;
     std::int64_t bounce = 4 << 20;
     std::int64_t bounce_below = 1024;

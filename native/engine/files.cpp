@@ -41,7 +41,8 @@ OpenFile::~OpenFile() {
     ::close(fd);
 }
 
-Files::Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, const Faults& faults)
+Files::Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, std::int64_t map_after,
+             const Faults& faults)
     : paths_(std::move(paths)),
       random_(random),
       access_(access),
@@ -49,7 +50,7 @@ Files::Files(std::vector<std::string> paths, bool random, Access access, std::in
       limit_(descriptor_limit()),
       faults_(faults),
       // Injected faults act on system calls.
-      trust_(access == Access::mapped && !faults.any() && faults.at_most == 0) {}
+      trust_(access == Access::mapped && !faults.any() && faults.at_most == 0, map_after) {}
 
 FilePtr Files::find(std::int32_t file) {
     const std::lock_guard lock(mutex_);
@@ -100,7 +101,7 @@ FilePtr Files::open(std::int32_t file, bool direct, Tally& tally, int& error) {
         ++tally.syscalls;
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
     }
-    const bool map = trust_.now();
+    const bool map = trust_.ever();
     const auto opened = std::make_shared<const OpenFile>(fd, direct, map ? map_from_ : -1);
     tally.syscalls += (map ? 1 : 0) + (opened->view != nullptr ? 3 : 0);  // its size, and then the mapping
     return opened;

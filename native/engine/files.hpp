@@ -37,7 +37,8 @@ using FilePtr = std::shared_ptr<const OpenFile>;
 
 class Files {
   public:
-    Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, const Faults& faults);
+    Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, std::int64_t map_after,
+          const Faults& faults);
 
     FilePtr get(std::int32_t file, Tally& tally, int& error);  // null with `error` where it cannot be opened
     FilePtr find(std::int32_t file);                           // null where it is not open now

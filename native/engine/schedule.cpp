@@ -138,6 +138,8 @@ void Schedule::mark_gathered(std::int64_t sequence) {
 
 void Schedule::grant() {
     while (groups_granted_ < groups_submitted_) {
+        // The first batch first: readers that run ahead of it take the processor from the loop that waits for it.
+        if (groups_granted_ > 0 && gathered_ == 0) return;
         Group& g = group(groups_granted_);
         if (used_ > 0 && used_ + g.nbytes > budget_) return;
         used_ += g.nbytes;
@@ -161,6 +163,7 @@ void Schedule::settle() {
         if (state.slab == nullptr) allocate(state);
         mark_gathered(started_++);
     }
+    grant();
 }
 
 bool Schedule::ready() const { return !steps_.empty() && steps_.front().gathered; }

@@ -1,7 +1,8 @@
 // Do copies out of mapped files pay now? Only while their pages are in memory: a page that is not there is read alone.
 //
 // Every byte that is copied earns a little credit, every page that had to be waited for costs as much as 64 pages earn.
-// Without credit the files are read by system calls; after a gigabyte of that, mapping is tried again.
+// Without credit the files are read by system calls; after a gigabyte of that, mapping is tried again. It also begins
+// with system calls: the first touch of a page costs a fault, and a run's first batch should not wait for thousands.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,10 @@ namespace headrace {
 
 class Trust {
   public:
-    explicit Trust(bool mapped) : on_(mapped), left_(mapped ? again_after : forever) {}
+    // `after`: bytes that are read before mapping begins.
+    Trust(bool mapped, std::int64_t after) : on_(mapped && after <= 0), left_(mapped ? after : forever) {}
+
+    bool ever() const { return now() || left_.load(std::memory_order_relaxed) != forever; }
 
     bool now() const { return on_.load(std::memory_order_relaxed); }
     std::int64_t missed() const { return missed_.load(std::memory_order_relaxed); }
@@ -21,13 +25,14 @@ class Trust {
         missed_.fetch_add(missed, std::memory_order_relaxed);
         const std::int64_t credit = credit_.load(std::memory_order_relaxed) + nbytes - missed * price;
         credit_.store(std::min(credit, most), std::memory_order_relaxed);
-        if (credit < 0) on_.store(false, std::memory_order_relaxed);
+        if (credit >= 0) return;
+        left_.store(again_after, std::memory_order_relaxed);
+        on_.store(false, std::memory_order_relaxed);
     }
 
     void read(std::int64_t nbytes) {  // by system calls
         if (now() || left_.load(std::memory_order_relaxed) == forever) return;
         if (left_.fetch_sub(nbytes, std::memory_order_relaxed) > nbytes) return;
-        left_.store(again_after, std::memory_order_relaxed);
         credit_.store(start, std::memory_order_relaxed);
         on_.store(true, std::memory_order_relaxed);
     }

@@ -19,6 +19,7 @@ OPTIONS = st.fixed_dictionaries(
         "depth": st.sampled_from([1, 3, 16]),
         "access": st.sampled_from(["buffered", "direct", "mapped"]),
         "map_from": st.sampled_from([0, 1 << 20]),
+        "map_after": st.sampled_from([0, 1000, 64 << 20]),
         "batch_bytes": st.sampled_from([0, 100, 600, 100_000]),
         "max_spans": st.integers(1, 5),
         "advice": st.sampled_from(["random", "normal"]),

@@ -54,7 +54,7 @@ def run(files: Files, span: Span, **options) -> tuple[dict, np.ndarray, list]:
 def test_one_read_is_one_operation_and_every_byte_is_counted(files, io, access, bounce_below, pieces, nbytes, gap):
     """Operations, bytes, pieces and copies equal the span's, also beyond the kernel's limit of buffers in one call."""
     span = sweep(pieces, nbytes, gap)
-    counters, trace, _ = run(files, span, io=io, access=access, map_from=0, bounce_below=bounce_below)
+    counters, trace, _ = run(files, span, io=io, access=access, map_from=0, map_after=0, bounce_below=bounce_below)
     assert counters["operations"] == len(span.reads)
     assert counters["bytes"] == span.reads["nbytes"].sum()
     assert counters["pieces"] == len(span.pieces)

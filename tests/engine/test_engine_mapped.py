@@ -17,7 +17,7 @@ SIZE = 4096
 
 def mapped(paths: list[str], **options) -> Engine:
     """An engine that maps files of any size."""
-    return Engine(paths=paths, arena=0, batch_bytes=1 << 20, access="mapped", map_from=0, **options)
+    return Engine(paths=paths, arena=0, batch_bytes=1 << 20, access="mapped", map_from=0, map_after=0, **options)
 
 
 def test_mapped_reads_share_one_system_call(tmp_path):
@@ -58,7 +58,7 @@ OTHERS_FAULT = """
 import faulthandler, mmap, sys
 faulthandler.enable()
 from headrace.native.engine import Engine
-engine = Engine(paths=[sys.argv[1]], arena=0, batch_bytes=1 << 20, access="mapped", map_from=0)
+engine = Engine(paths=[sys.argv[1]], arena=0, batch_bytes=1 << 20, access="mapped", map_from=0, map_after=0)
 print("open", flush=True)
 with open(sys.argv[1], "r+b") as file:
     view = mmap.mmap(file.fileno(), 8192)

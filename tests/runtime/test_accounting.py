@@ -78,7 +78,7 @@ def test_every_operation_is_one_that_the_plan_names(train, read, residency, how,
     except (PlanError, InputError):
         assume(False)  # no such plan in this memory, or no step: other tests hold what is said then
     spans = list(expand(plan))
-    ids, counters, trace = carried_out(plan, io, map_from=0)
+    ids, counters, trace = carried_out(plan, io, map_from=0, map_after=0)
 
     assert counters["operations"] == sum(len(span.reads) for span in spans) == len(trace)
     assert counters["bytes"] == sum(span.nbytes for span in spans)

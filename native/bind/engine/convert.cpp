@@ -98,8 +98,9 @@ Bytes::Bytes(nb::handle array, nb::handle dtype, const char* name) {
 }
 
 void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
-                 std::string access, std::int64_t map_from, std::int64_t align, std::int64_t batch_bytes,
-                 std::int64_t max_spans, std::string advice, bool drop, bool trace, std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
+                 std::string access, std::int64_t map_from, std::int64_t map_after, std::int64_t align,
+                 std::int64_t batch_bytes, std::int64_t max_spans, std::string advice, bool drop, bool trace,
+                 std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
     if (threads < 1 || threads > 1024) refuse("threads must be 1 to 1024, not " + std::to_string(threads));
     if (depth < 1 || depth > 4096) refuse("depth must be 1 to 4096, not " + std::to_string(depth));
     if (io != "threads" && io != "uring") refuse("io must be 'threads' or 'uring', not '" + io + "'");
@@ -111,7 +112,8 @@ void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxe
     Options o;
     for (const nb::handle p : paths) o.paths.push_back(encode_path(p));
     o.boxes = read_boxes(boxes);
-    o.arena = arena, o.threads = threads, o.depth = depth, o.uring = io == "uring", o.access = access_of(access), o.map_from = map_from, o.align = align;
+    o.arena = arena, o.threads = threads, o.depth = depth, o.uring = io == "uring", o.align = align;
+    o.access = access_of(access), o.map_from = map_from, o.map_after = map_after;
     o.bounce = (bounce + align - 1) / align * align, o.bounce_below = bounce_below;
     o.batch_bytes = batch_bytes, o.max_spans = max_spans, o.random = advice == "random", o.drop = drop, o.trace = trace;
     new (self) Engine(std::move(o), read_faults(fault));

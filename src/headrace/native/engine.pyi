@@ -57,6 +57,7 @@ class Engine:
         io: str = ...,
         access: str = ...,
         map_from: int = ...,
+        map_after: int = ...,
         align: int = ...,
         batch_bytes: int,
         max_spans: int = ...,

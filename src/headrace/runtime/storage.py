@@ -31,8 +31,8 @@ MAX_SPANS = 4
 class Reading:
     """How the engine reads: its interface to the kernel, threads and queue depth (0: its own choice).
 
-    Where the plan maps files, it is those of `map_from` bytes and more: a smaller one is read in less than a mapping
-    takes.
+    Where the plan maps files, it is those of `map_from` bytes and more (a smaller one is read in less than a mapping
+    takes), and after the first `map_after` bytes of the run (the first batch should not wait for page faults).
     `trace` keeps every operation and `fault` injects failures; both are for tests.
     """
 
@@ -40,6 +40,7 @@ class Reading:
     threads: int = 0
     depth: int = 64
     map_from: int = 1 << 20
+    map_after: int = 64 << 20
     trace: bool = False
     fault: Any = None
 
@@ -211,6 +212,7 @@ def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, An
         "io": "threads" if reading.io == "auto" else reading.io,
         "access": switches.access,
         "map_from": reading.map_from,
+        "map_after": reading.map_after,
         "align": max(switches.align, SECTOR),
         "batch_bytes": budget,
         "max_spans": MAX_SPANS,
