@@ -130,7 +130,8 @@ def compare(*, path: Path, nbytes: int, size: int, args: argparse.Namespace) -> 
     field = [
         Contender(way, path, coalesced if way.coalesced else direct, len(order) * size)
         for way in ways(args.threads, args.depths)
-        if args.only in way.name
+        # Pages that somebody has mapped are not dropped: with one mapped way among them, no way would be cold.
+        if args.only in way.name and not (args.cold and way.options.get("access") == "mapped")
     ]
     for _ in range(args.rounds):
         for contender in field:

@@ -3,7 +3,7 @@
 // Straight into the pieces' places (a vector of buffers, gaps into a scratch buffer), or into a bounce buffer from which
 // the pieces are copied. Bounced are: direct I/O (the kernel wants aligned memory), operations with more buffers than
 // the kernel takes, and operations whose buffers are so small on average that the kernel's work per buffer costs more
-// than copying the bytes twice (docs/decisions/002-read-path.md has the figures).
+// than copying the bytes twice (docs/decisions/003-read-path.md has the figures).
 #pragma once
 
 #include <sys/uio.h>

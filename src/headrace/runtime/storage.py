@@ -169,19 +169,24 @@ class StorageSource:
         return batch if keep is None else batch.rows(keep)
 
 
-MOST_THREADS = 32
+FEW_THREADS, MANY_THREADS = 8, 32
+SMALL_PIECE = 1024
+"""Below this, merged reads go through a buffer of some megabytes for each thread: then there are few."""
 
 
 def threads_for(plan: Plan) -> int:
     """How many threads read.
 
     Copies out of memory keep one thread a core busy, and more would stand in each other's way. A device is kept busy by
-    twice as many reads as it answers in one latency (Little's law).
+    twice as many reads as it answers in one latency (Little's law); one of which only the kind is known, by sixteen.
     """
     if plan.switches.access == "mapped":
-        return min(len(os.sched_getaffinity(0)), MOST_THREADS // 4)
+        return min(len(os.sched_getaffinity(0)), FEW_THREADS)
+    small = any(part.segments.n and part.segments.nbytes.min() < SMALL_PIECE for part in plan.run.layout.parts)
+    if small and plan.switches.read != "direct":
+        return FEW_THREADS
     storage = plan.run.cost.storage
-    return min(max(4, math.ceil(2 * storage.iops * storage.latency)), MOST_THREADS)
+    return min(max(MANY_THREADS // 2, math.ceil(2 * storage.iops * storage.latency)), MANY_THREADS)
 
 
 def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, Any]:
