@@ -144,6 +144,8 @@ class Pipeline:
     @property
     def ready(self) -> int:
         """Batches that `next` would give at once."""
+        if self.foreign or self._parts.closed:
+            return 0
         return self._parts.pool.ready if self._parts.pool is not None else self._source.ready
 
     def counters(self) -> dict[str, float]:
