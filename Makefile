@@ -23,13 +23,14 @@ ifeq ($(wildcard $(PY)),)
 $(shell rm -rf .stamps build/core build/sanitize)
 endif
 
-.PHONY: help build demo test test-all check clean
+.PHONY: help build demo test test-all check bench bench-full clean
 
 help:
 	@echo 'make demo      make a small HDF5 dataset, plan it, read it, compare plan and measurement (no torch)'
 	@echo 'make test      the tests, with torch'
 	@echo 'make test-all  and those that need more packages, rights or minutes; says what is missing'
 	@echo 'make check     lint, format, types, the core under sanitizers, stubs'
+	@echo 'make bench     this loader beside others, in under ten minutes; make bench-full: everything, hours'
 	@echo 'make build     only build the C++ core into src/headrace/native/'
 	@echo 'make clean     remove .venv, build/ and everything that was built'
 
@@ -52,6 +53,13 @@ check: .stamps/core .stamps/check .stamps/test .stamps/torch
 	$(STAGE) 'types' .venv/bin/mypy
 	$(STAGE) 'stubs of the core' $(PY) .ci/stubs.py
 	@.ci/sanitize $(JOBS)
+
+# Conditions need root and cgroups; what cannot be had is left out with the reason.
+bench: .stamps/core .stamps/torch .stamps/test
+	@$(PY) benchmarks/matrix.py --quick
+
+bench-full: .stamps/core .stamps/torch .stamps/test
+	@$(PY) benchmarks/matrix.py --full --peers --rounds 3 --epochs 3 --seconds 300
 
 clean:
 	@rm -rf .venv .stamps build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/headrace/native/*.so

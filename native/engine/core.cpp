@@ -18,7 +18,7 @@ struct Handful {
 };
 constexpr Handful read_at_once{16, 256 << 10}, copied_at_once{64, 512 << 10};
 
-Mapping make_arena(std::int64_t nbytes) {
+Mapping make_huge(std::int64_t nbytes) {
     Mapping arena(nbytes);
     arena.advise_huge();
     arena.advise_not_in_fork();
@@ -30,7 +30,8 @@ Mapping make_arena(std::int64_t nbytes) {
 Core::Core(Options given, std::unique_ptr<Faults> injected)
     : options(std::move(given)),
       faults(std::move(injected)),
-      arena(make_arena(options.arena)),
+      arena(make_huge(options.arena)),
+      bounces(make_huge(options.threads * bounce_each())),
       pool(std::make_shared<Pool>(options.batch_bytes)),
       guard(options.access == Access::mapped ? std::make_unique<Guard>() : nullptr),
       files(options.paths, options.random, options.access, options.map_from, options.map_after, *faults),
@@ -46,6 +47,11 @@ Core::Core(Options given, std::unique_ptr<Faults> injected)
     std::string why;
     ring = Pump::make(*this, why);
     io = ring != nullptr ? "uring" : "threads (" + why + ")";
+}
+
+std::int64_t Core::bounce_each() const {
+    constexpr std::int64_t page = 4096;
+    return (options.bounce + 2 * options.align + page - 1) / page * page;
 }
 
 Core::~Core() { pool->close(); }
@@ -95,10 +101,10 @@ bool Core::pick(Job& job) {
 
 void Core::work(Progress& mine) {
     if (guard) receive_faults();
-    Reader reader(means);
-    Mapped mapped(means);
     std::unique_lock lock(mutex);
-    bounce_bytes += reader.bounce_bytes();
+    Reader reader(means, bounces.data() + readers++ * bounce_each());
+    Mapped mapped(means);
+    bounce_bytes += bounce_each();
     while (!over()) {
         Job job;
         if (!pick(job)) {
@@ -179,6 +185,7 @@ void Core::shut() {
     pool->close();
     ring.reset();
     arena = Mapping();
+    bounces = Mapping();
 }
 
 void Core::leave() {

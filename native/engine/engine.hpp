@@ -73,6 +73,7 @@ class Core {
     const Options options;
     const std::unique_ptr<Faults> faults;
     Mapping arena;
+    Mapping bounces;  // one for each thread, side by side in huge pages: a disk takes few long segments gladly, not many short ones
     const std::shared_ptr<Pool> pool;
     const std::unique_ptr<Guard> guard;  // where files are mapped
     Files files;
@@ -91,6 +92,7 @@ class Core {
     std::int64_t idle = 0;     // threads waiting for work
     std::int64_t alive = 0;    // threads that have not left
     std::int64_t bounce_bytes = 0;
+    std::int64_t readers = 0;  // threads that have taken their bounce buffer
     std::int64_t consumer_wakeups = 0;
     bool finished = false, cancelled = false;
     std::atomic<bool> stopped{false};  // cancelled or failed, for threads between two reads
@@ -102,6 +104,8 @@ class Core {
     void shut();  // gives back memory and files, once no thread is left
     void complete(const SpanPtr& span, const std::int32_t* reads, std::size_t n, const std::vector<Failure>& failures);
     bool over() const { return cancelled || !failure.empty(); }
+
+    std::int64_t bounce_each() const;
 
   private:
     struct Job {

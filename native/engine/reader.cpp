@@ -9,10 +9,10 @@
 
 namespace headrace {
 
-Reader::Reader(const Means& means)
+Reader::Reader(const Means& means, std::byte* bounce)
     : means_(means),
       scratch_(scratch_bytes),
-      bounce_(means.rules.bounce + 2 * means.rules.align),
+      bounce_(bounce),
       shaper_(means.rules, means.arena, scratch_.data()) {}
 
 std::int64_t Reader::issue(const OpenFile& file, const Read& read, Tally& tally) {
@@ -27,7 +27,7 @@ std::int64_t Reader::issue(const OpenFile& file, const Read& read, Tally& tally)
     const std::int64_t start = now_ns();
     ssize_t n;
     if (r.bounced)
-        n = pread(file.fd, bounce_.data(), static_cast<std::size_t>(r.nbytes), r.low);
+        n = pread(file.fd, bounce_, static_cast<std::size_t>(r.nbytes), r.low);
     else if (r.buffers.size() == 1)
         n = pread(file.fd, r.buffers[0].iov_base, static_cast<std::size_t>(r.nbytes), r.low);
     else
@@ -63,7 +63,7 @@ Reader::Outcome Reader::transfer(const Span& span, const Read& read, std::int64_
         tally.rounding += n - useful;
         if (useful == 0) break;  // the file ends here
         if (request_.bounced) {
-            shaper_.scatter(span, read, at, useful, bounce_.data() + (at - request_.low));
+            shaper_.scatter(span, read, at, useful, bounce_ + (at - request_.low));
             tally.bytes_bounced += useful;
         }
         at += useful;

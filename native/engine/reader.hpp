@@ -59,11 +59,11 @@ struct Progress {
 
 class Reader {
   public:
-    explicit Reader(const Means& means);
+    // `bounce` has room for `rules.bounce` bytes and what direct I/O rounds up on either side.
+    Reader(const Means& means, std::byte* bounce);
 
     // Reads the rest of a read from `at` on: what lies before is already in place.
     void run(const Span& span, const Read& read, std::int64_t at, Tally& tally, std::vector<Failure>& failures);
-    std::int64_t bounce_bytes() const { return bounce_.size(); }
 
   private:
     struct Outcome {
@@ -76,7 +76,8 @@ class Reader {
     void fail(const Span& span, const Piece& piece, const Read& read, Outcome outcome, std::vector<Failure>& failures);
 
     const Means means_;
-    Mapping scratch_, bounce_;
+    Mapping scratch_;
+    std::byte* const bounce_;
     Shaper shaper_;
     Request request_;
 };

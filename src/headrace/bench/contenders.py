@@ -106,6 +106,7 @@ CONTENDERS: dict[str, Contender] = {
         Contender("sequential", "the files front to back, 4 MiB a read", "limits", "sequential", limit=True),
         Contender("memcpy", "as many bytes, from memory to memory", "limits", "memcpy", limit=True),
         Contender("headrace", "this loader", "planned", "planned"),
+        Contender("headrace-echo", "this loader, epochs that share samples", "planned", "planned", {"shuffle": "echo"}),
         Contender("memmap", "np.memmap, fancy indexing", "plain", "memmap", fits=_in_rows),
         Contender("threads", "32 threads of pread, whole samples", "plain", "threads", fits=_in_extents),
         *(

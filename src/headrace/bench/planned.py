@@ -9,30 +9,32 @@ from headrace.bench.contenders import Delivered, Open
 from headrace.bench.opening import load, opened
 from headrace.bench.values import Spec
 from headrace.runtime.loader import Loader
+from headrace.values.cost import Storage
 
 LATER = ("headrace.plan", "headrace.runtime.session", "headrace.native.engine", "numpy.ma")
 """What the loader imports when it first needs it. `np.unique` imports `numpy.ma`."""
 
 
-def planned(spec: Spec) -> Open:
-    """The loader with its defaults and the exact shuffle."""
+def planned(spec: Spec, *, shuffle: str = "exact") -> Open:
+    """The loader with its defaults."""
     load(spec, *LATER)
-    return lambda: Planned(spec)
+    return lambda: Planned(spec, shuffle)
 
 
 class Planned:
     """A loader that is open."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, shuffle: str) -> None:
         self._spec = spec
         self._loader = Loader(
             opened(spec),
             global_batch_size=spec.batch_size,
             epochs=spec.epochs,
-            shuffle="exact",
+            shuffle=shuffle,
             seed=spec.seed,
             memory=spec.memory,
             step_seconds=spec.step_seconds,
+            storage=None if spec.storage is None else Storage(spec.storage["iops"], spec.storage["bandwidth"]),
         )
 
     def epoch(self, number: int) -> Iterator[Delivered]:

@@ -47,8 +47,9 @@ class Bench:
     """What is compared: a dataset, the settings of the run, and who takes part.
 
     `only` are names or patterns of contenders; all that fit the data otherwise. `warm` reads the files once before, so
-    that all find the page cache alike. `condition` is what the table is headed with; `wrap` puts it around each.
-    `guests` are other programs that keep to the contract, by name: the command before SPEC.json. They check themselves.
+    that all find the page cache alike. `storage` is what a loader that plans is told of it. `condition` is what the
+    table is headed with; `wrap` puts it around each. `guests` are other programs that keep to the contract, by name:
+    the command before SPEC.json. They check themselves.
     """
 
     paths: Sequence[str]
@@ -61,6 +62,7 @@ class Bench:
     seed: int = 0
     seconds: float | None = None
     step_seconds: float = 0.0
+    storage: Mapping[str, float] | None = None
     rounds: int = 1
     only: Sequence[str] = ()
     guests: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -104,6 +106,7 @@ def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = Non
         seed=bench.seed,
         seconds=bench.seconds,
         step_seconds=bench.step_seconds,
+        storage=bench.storage,
     )
     chosen, left = choose(bench.only, dataset.layout)
     chosen += [Contender(name, f"a program of its own: {argv[0]}", "", "") for name, argv in bench.guests.items()]
@@ -135,7 +138,17 @@ def run_bench(bench: Bench, *, wrap: Wrap | None = None, told: Told | None = Non
         },
         "settings": {
             name: getattr(bench, name)
-            for name in ("batch_size", "epochs", "memory", "seed", "seconds", "step_seconds", "rounds", "warm")
+            for name in (
+                "batch_size",
+                "epochs",
+                "memory",
+                "seed",
+                "seconds",
+                "step_seconds",
+                "storage",
+                "rounds",
+                "warm",
+            )
         },
         "machine": machine_facts(),
         "summary": summarise(chosen, results),

@@ -15,6 +15,7 @@ class Spec:
     """One run of one contender. `files`, `fields`, `format` and `samples` are those of the dataset that `paths` name.
 
     `seconds` ends the run after the batch in which they are over; `step_seconds` is what the loop sleeps at each batch.
+    `storage` (iops, bandwidth, latency) is what a loader that plans may be told; others cannot make use of it.
     `program` is the command before `SPEC.json`; empty for the contenders of this package.
     """
 
@@ -31,6 +32,7 @@ class Spec:
     seed: int = 0
     seconds: float | None = None
     step_seconds: float = 0.0
+    storage: Mapping[str, float] | None = None
     program: tuple[str, ...] = ()
 
     def to_json(self) -> str:

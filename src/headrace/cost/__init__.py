@@ -3,13 +3,14 @@
 from headrace.cost.memory import MemoryLimit, memory_budget, usable_memory
 from headrace.cost.page_cache import page_cache_share
 from headrace.cost.sizes import format_bytes, parse_bytes
-from headrace.cost.storage import assume_storage, read_ahead
+from headrace.cost.storage import assume_storage, on_disks, read_ahead
 
 __all__ = [
     "MemoryLimit",
     "assume_storage",
     "format_bytes",
     "memory_budget",
+    "on_disks",
     "page_cache_share",
     "parse_bytes",
     "read_ahead",

@@ -142,6 +142,14 @@ def _device(mount: Mount, root: Path) -> tuple[str, str]:
     return ("disk" if rotates else "flash"), device
 
 
+def on_disks(paths: Iterable[str | os.PathLike[str]], *, root: Path = Path("/")) -> bool:
+    """Whether all of these files lie on disks of this machine, where reads can go around the page cache."""
+    mounts = read_mounts(root)
+    folders = {os.path.dirname(os.path.abspath(os.fspath(path))) for path in paths}
+    kinds = {_kind(mount_of(os.path.realpath(folder), mounts), root)[0] for folder in folders}
+    return bool(kinds) and kinds <= {"nvme", "flash", "disk", "volume"}
+
+
 def read_ahead(path: str | os.PathLike[str], *, root: Path = Path("/")) -> int | None:
     """Bytes that the kernel reads ahead on the device of a path; None where it does not say."""
     mount = mount_of(os.path.realpath(path), read_mounts(root))

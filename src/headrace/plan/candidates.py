@@ -8,15 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from headrace.errors import PlanError
 from headrace.plan.budget import Sizes, resident_table, ring_nbytes, spendable
 from headrace.plan.model import Stretch, best_gap, densities, density, lru_miss_rate, operations_and_bytes
+from headrace.values.cost import Storage
 from headrace.values.plan import Candidate, Figures, Switches
 from headrace.values.run import Run
 
 MAX_READ = 4 << 20
+DIRECT_MAX_READ = 512 << 10
+DIRECT_ALIGN = 4096
+DIRECT_READS = 16
+"""Direct I/O reads into buffers of its own, for so many reads at once; a 64th of the memory at most for each."""
+
+THRASHING = 1e9
+"""Bytes a second at most through a page cache that is full: each page has to be taken from another first."""
+
+PAGE_TABLE = 1 / 512
+"""Bytes of page table for a byte of a mapped file."""
+
 SPAN_NBYTES = 1 << 20
 CACHED_SPAN_NBYTES = 4 << 20
 """A span reads at least about this much: its own cost is small beside its reads, and copies cost less than reads."""
@@ -29,6 +42,46 @@ class Desk:
     run: Run
     sizes: Sizes
     forced: Mapping[str, Any]
+    access: str = "buffered"
+
+    def readings(self, read: str) -> list[Desk]:
+        """The same desk for each way in which bytes may leave the files when they are read so.
+
+        Files in the page cache are mapped, where page tables take little beside the memory. Sorted reads may go around
+        a page cache that is too small to have a byte still when the next round comes by.
+        """
+        if "access" in self.forced:
+            ways = [self.forced["access"]]
+        elif self.run.cost.storage.cached:
+            ways = ["mapped" if self.file_bytes * PAGE_TABLE <= self.run.memory / 8 else "buffered"]
+        else:
+            ways = ["buffered"]
+            if self.run.cost.bypass and self.thrashes and read in ("window", "sweep"):
+                ways.append("direct")
+        return [replace(self, access=way) for way in ways]
+
+    @cached_property
+    def file_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.run.layout.files)
+
+    @property
+    def thrashes(self) -> bool:
+        """Whether the page cache is known to be too small for the files: then every read through it evicts another."""
+        return self.run.cost.page_cache is not None and self.file_bytes > self.run.cost.page_cache
+
+    @property
+    def storage(self) -> Storage:
+        """The storage as it is seen through this desk's access."""
+        storage = self.run.cost.storage
+        if self.access == "buffered" and self.thrashes:
+            return replace(storage, bandwidth=min(storage.bandwidth, THRASHING))
+        return storage
+
+    def spendable(self, batches: int) -> int:
+        """What is left of the memory when the batches, the layout and the buffers of reads are paid."""
+        left = spendable(sizes=self.sizes, batches=batches)
+        return left - (DIRECT_READS * (self.max_read + 2 * DIRECT_ALIGN) if self.access == "direct" else 0)
 
     @property
     def part_sizes(self) -> tuple[float, ...]:
@@ -38,7 +91,10 @@ class Desk:
     @property
     def max_read(self) -> int:
         """Longest read."""
-        return int(self.forced.get("max_read", MAX_READ))
+        if "max_read" in self.forced or self.access != "direct":
+            return int(self.forced.get("max_read", MAX_READ))
+        share = self.run.memory // (4 * DIRECT_READS) // DIRECT_ALIGN * DIRECT_ALIGN
+        return max(DIRECT_ALIGN, min(DIRECT_MAX_READ, share))
 
     @property
     def batches(self) -> int:
@@ -62,14 +118,14 @@ class Desk:
             stretch=stretch, sizes=self.part_sizes, gap=gap, max_read=self.max_read
         )
         operations, nbytes = operations * passes, nbytes * passes
-        seconds = self.run.cost.storage.seconds(operations, nbytes) + copied / self.run.cost.memory_bandwidth
+        seconds = self.storage.seconds(operations, nbytes) + copied / self.run.cost.memory_bandwidth
         return Figures(samples=samples, operations=operations, nbytes=nbytes, seconds=seconds)
 
     def gap(self, stretch: Stretch) -> int:
         """The forced gap, or the best one for such a stretch."""
         if "gap" in self.forced:
             return int(self.forced["gap"])
-        return best_gap(stretch=stretch, sizes=self.part_sizes, max_read=self.max_read, storage=self.run.cost.storage)
+        return best_gap(stretch=stretch, sizes=self.part_sizes, max_read=self.max_read, storage=self.storage)
 
     def candidate(self, switches: Switches, *, steady: Figures, first: Figures) -> Candidate:
         """A candidate, its cost in passes over the dataset."""
@@ -82,7 +138,7 @@ def direct(desk: Desk, *, residency: str) -> Candidate | None:
     run, sizes = desk.run, desk.sizes
     batch, used, n = run.steps.global_batch_size, run.steps.used, run.layout.n
     batches = int(desk.forced.get("batches", _depth(desk)))
-    left = spendable(sizes=sizes, batches=batches)
+    left = desk.spendable(batches)
     staged = any(p.box is not None for p in run.layout.parts)
     span = batch * max(1, min(batches // 2, round(desk.span_nbytes / sizes.batch)))
     slots = 0
@@ -124,7 +180,7 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
     """Sweep or window: `share` of the memory keeps samples, the rest holds those under way."""
     run, sizes = desk.run, desk.sizes
     batch, used, n = run.steps.global_batch_size, run.steps.used, run.layout.n
-    left = spendable(sizes=sizes, batches=desk.batches)
+    left = desk.spendable(desk.batches)
     slot = sizes.slot * sizes.mean_units
     budget = left * share if residency != "none" else 0.0
     resident = _resident(desk, residency, budget)
@@ -165,7 +221,7 @@ def grouped(desk: Desk, *, residency: str) -> Candidate | None:
     """Whole groups of the order, double-buffered: each is one run of the file, read while the last one is used."""
     run, sizes = desk.run, desk.sizes
     used, n = run.steps.used, run.layout.n
-    left = spendable(sizes=sizes, batches=desk.batches)
+    left = desk.spendable(desk.batches)
     spec_size = run.order.spec().get("size")
     affordable = int(left / (2 * (sizes.slot * sizes.mean_units + 64)))
     size = int(desk.forced.get("round", spec_size if isinstance(spec_size, int) else min(affordable, used)))
@@ -247,14 +303,5 @@ def _settle(switches: Switches, desk: Desk) -> Switches:
     known = {k: v for k, v in desk.forced.items() if k in Switches.__dataclass_fields__ and k != "resident"}
     if "span" in known and known["span"] < 1:
         raise PlanError(f"span={known['span']}: a span has at least one position")
-    return replace(switches, **({"access": _access(desk)} | known))
-
-
-PAGE_TABLE = 1 / 512
-"""Bytes of page table for a byte of a mapped file."""
-
-
-def _access(desk: Desk) -> str:
-    """Files in the page cache are mapped, where the page tables take little beside the memory; others are read."""
-    files = sum(file.size for file in desk.run.layout.files)
-    return "mapped" if desk.run.cost.storage.cached and files * PAGE_TABLE <= desk.run.memory / 8 else "buffered"
+    align = DIRECT_ALIGN if desk.access == "direct" else 1
+    return replace(replace(switches, access=desk.access, align=align), **known)

@@ -64,18 +64,24 @@ def _candidates(desk: Desk) -> Iterator[Candidate | None]:
     if "resident" in forced and "residency" not in forced:
         residencies = ["static"]
     for read in reads:
-        for residency in residencies:
-            if read == "direct":
-                yield direct(desk, residency=residency)
-            elif read == "group":
-                yield grouped(desk, residency=residency)
-            elif residency == "none":
-                yield windowed(desk, read=read, residency="none", share=0.0)
-            elif "resident" in forced:
-                yield _with_exactly(desk, read=read, residency=residency)
-            elif residency == "static" or "residency" in forced:
-                for share in SPLITS:
-                    yield windowed(desk, read=read, residency=residency, share=share)
+        for one in desk.readings(read):
+            for residency in residencies:
+                yield from _settings(one, read=read, residency=residency)
+
+
+def _settings(desk: Desk, *, read: str, residency: str) -> Iterator[Candidate | None]:
+    """The candidates of one read mode and residency."""
+    if read == "direct":
+        yield direct(desk, residency=residency)
+    elif read == "group":
+        yield grouped(desk, residency=residency)
+    elif residency == "none":
+        yield windowed(desk, read=read, residency="none", share=0.0)
+    elif "resident" in desk.forced:
+        yield _with_exactly(desk, read=read, residency=residency)
+    elif residency == "static" or "residency" in desk.forced:
+        for share in SPLITS:
+            yield windowed(desk, read=read, residency=residency, share=share)
 
 
 def _with_exactly(desk: Desk, *, read: str, residency: str) -> Candidate | None:

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from headrace import config, formats
-from headrace.cost import assume_storage, memory_budget
+from headrace.cost import assume_storage, memory_budget, on_disks, usable_memory
 from headrace.errors import InputError, StateError, UnsupportedError
 from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
@@ -166,7 +166,13 @@ class Setup:
     @cached_property
     def run(self) -> Run:
         """The run as the planner sees it."""
-        cost = Cost(self.storage, step_seconds=self.arguments.step_seconds)
+        paths = [file.path for file in self.dataset.layout.files]
+        cost = Cost(
+            self.storage,
+            step_seconds=self.arguments.step_seconds,
+            page_cache=max(0, usable_memory().nbytes - self.memory[0]),
+            bypass=on_disks(paths),
+        )
         return Run(layout=self.dataset.layout, order=self.order, steps=self.steps, memory=self.memory[0], cost=cost)
 
     @cached_property

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.errors import ClosedError, DeadlineError, HeadraceError, InputError, PlanError
+from headrace.plan.candidates import DIRECT_READS
 from headrace.runtime.batch import Batch
 from headrace.runtime.failures import Failures, read_error
 from headrace.runtime.feeder import Feeder
@@ -170,6 +171,7 @@ class StorageSource:
 
 
 FEW_THREADS, MANY_THREADS = 8, 32
+MAX_BOUNCE = 4 << 20
 SMALL_PIECE = 1024
 """Below this, merged reads go through a buffer of some megabytes for each thread: then there are few."""
 
@@ -180,6 +182,8 @@ def threads_for(plan: Plan) -> int:
     Copies out of memory keep one thread a core busy, and more would stand in each other's way. A device is kept busy by
     twice as many reads as it answers in one latency (Little's law); one of which only the kind is known, by sixteen.
     """
+    if plan.switches.access == "direct":
+        return DIRECT_READS
     if plan.switches.access == "mapped":
         return min(len(os.sched_getaffinity(0)), FEW_THREADS)
     small = any(part.segments.n and part.segments.nbytes.min() < SMALL_PIECE for part in plan.run.layout.parts)
@@ -221,6 +225,7 @@ def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, An
         "align": max(switches.align, SECTOR),
         "batch_bytes": budget,
         "max_spans": MAX_SPANS,
+        "bounce": min(switches.max_read, MAX_BOUNCE),
         "trace": reading.trace,
         "fault": reading.fault,
     }

@@ -39,8 +39,14 @@ class Storage:
 
 @dataclass(frozen=True)
 class Cost:
-    """Everything that costs time in a run: the storage, a copy in memory (bytes a second) and one training step."""
+    """Everything that costs time in a run: the storage, a copy in memory (bytes a second) and one training step.
+
+    `page_cache` bytes are left for the kernel to keep files in, beside the loader's own memory; None: not known.
+    Files on a disk of this machine can be read around it (`bypass`).
+    """
 
     storage: Storage
     memory_bandwidth: float = 8e9
     step_seconds: float = 0.0
+    page_cache: int | None = None
+    bypass: bool = False

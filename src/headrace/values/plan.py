@@ -85,7 +85,8 @@ class Candidate:
         s = self.switches
         kept = "" if s.residency == "none" else f" + {s.residency} {s.resident:,}"
         width = "" if s.read == "direct" else f" K={s.round:,}"
-        return f"{s.read}{width}{kept}"
+        around = " around the page cache" if s.access == "direct" else ""
+        return f"{s.read}{width}{kept}{around}"
 
 
 @dataclass(frozen=True, eq=False)
