@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from headrace import config, formats
-from headrace.cost import assume_storage, memory_budget
+from headrace.cost import memory_budget
 from headrace.errors import InputError, StateError, UnsupportedError
 from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
@@ -24,6 +24,7 @@ from headrace.order.make import make_order
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
 from headrace.runtime.pipeline import Pipeline, Source, Workers
+from headrace.runtime.probing import Known, Probing, Watch, storage_under
 from headrace.runtime.storage import Reading, StorageSource
 from headrace.runtime.work import MapWork, Transform, TransformWork
 from headrace.values.cost import Cost, Storage
@@ -62,6 +63,8 @@ class Arguments:
     start_worker: Callable[[int], object] | None = None
     start_method: str = "spawn"
     across_epochs: bool = True
+    probe: bool | None = None
+    watch: Watch | None = None
 
     def __post_init__(self) -> None:
         if (self.global_batch_size is None) == (self.batch_size is None):
@@ -159,9 +162,18 @@ class Setup:
         return memory_budget(self.arguments.memory)
 
     @cached_property
+    def known(self) -> Known:
+        """The storage as it was given, or as it is known, measured or assumed; with what there is to say about that."""
+        a, environment = self.arguments, config.load()
+        if a.storage is not None:
+            return Known(a.storage)
+        allowed = environment.probe if a.probe is None else a.probe
+        return storage_under(self.dataset.layout, probing=Probing(allowed, environment.cache, a.watch))
+
+    @property
     def storage(self) -> Storage:
-        """The storage as it was given, or as it is assumed from what the kernel says."""
-        return self.arguments.storage or assume_storage([file.path for file in self.dataset.layout.files])
+        """What a read is taken to cost."""
+        return self.known.storage
 
     @cached_property
     def run(self) -> Run:
