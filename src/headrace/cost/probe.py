@@ -112,9 +112,12 @@ def measure(
     size = min(-(-max(size, 1) // SMALL) * SMALL, LARGE)
     begin, figures, read = device.clock(), list[Figure](), 0
     notes = list(_notes(device))
-    for phase in phases(size):
-        left = min(seconds * phase.of_seconds, begin + seconds - device.clock())
-        if left <= 0 or not (device.direct if phase.direct else device.tells or not device.direct):
+    possible = [p for p in phases(size) if (device.direct if p.direct else device.tells or not device.direct)]
+    for k, phase in enumerate(possible):
+        # Slow reads that were under way at the end of a phase are taken from all that follow, not from the last alone.
+        share = phase.of_seconds / sum(p.of_seconds for p in possible[k:])
+        left = min(2 * phase.of_seconds * seconds, share * (begin + seconds - device.clock()))
+        if left <= 0:
             continue
         if watch is not None:
             watch(phase.label)
