@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from modelled import ModelledDevice
 
+from cost.modelled import ModelledDevice
 from headrace.cost.estimate import Burst, figure_of, rate, storage_of
 from headrace.cost.probe import SMALL, measure, phases
 from headrace.errors import DataError, InputError

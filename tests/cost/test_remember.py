@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from modelled import ModelledDevice
 
+from cost.modelled import ModelledDevice
 from headrace.cost.filesystem import Filesystem, filesystem_of
 from headrace.cost.probe import measure
 from headrace.cost.remember import DAY, DAYS, FILE, forget, recall, remember

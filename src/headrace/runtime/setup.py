@@ -23,7 +23,9 @@ from headrace.formats.map import MapDataset, is_map
 from headrace.order.make import make_order
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
+from headrace.runtime.metrics import EpochRecord
 from headrace.runtime.pipeline import Pipeline, Source, Workers
+from headrace.runtime.plans import Plans
 from headrace.runtime.probing import Known, Probing, Watch, storage_under
 from headrace.runtime.storage import Reading, StorageSource
 from headrace.runtime.work import MapWork, Transform, TransformWork
@@ -64,6 +66,7 @@ class Arguments:
     start_method: str = "spawn"
     across_epochs: bool = True
     probe: bool | None = None
+    replan: bool = True
     watch: Watch | None = None
 
     def __post_init__(self) -> None:
@@ -181,9 +184,23 @@ class Setup:
         cost = Cost(self.storage, step_seconds=self.arguments.step_seconds)
         return Run(layout=self.dataset.layout, order=self.order, steps=self.steps, memory=self.memory[0], cost=cost)
 
-    @cached_property
+    @property
     def plan(self) -> Plan | None:
-        """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
+        """The plan of the run as it stands; None for a map dataset, whose plan is its order and steps alone."""
+        return None if self.plans is None else self.plans.current
+
+    @cached_property
+    def plans(self) -> Plans | None:
+        """The plan of the run and what may become of it."""
+        a, plan = self.arguments, self._first_plan()
+        revisable = a.replan and a.storage is None and a.plan is None
+        return None if plan is None else Plans(plan, forced=a.switches, revisable=revisable)
+
+    def after(self, record: EpochRecord, next_epoch: int) -> bool:
+        """Learn from an epoch that was delivered; whether the next one has another plan."""
+        return self.plans is not None and self.plans.after(record, next_epoch=next_epoch)
+
+    def _first_plan(self) -> Plan | None:
         given = [*self.arguments.switches, *([] if self.arguments.plan is None else ["plan"])]
         if self.mapped:
             if given:
