@@ -52,7 +52,7 @@ def test_a_wrong_assumption_is_revised_and_no_sample_moves(train, mistaken):
     assert revision["epoch"] == 1
     assert (revision["old"], revision["new"]) == (before.chosen.label, after.chosen.label)
     assert (revision["assumed"]["iops"], revision["observed"]["iops"]) == (20, 100_000)
-    line = f"plan revised before epoch 1: {before.chosen.label} -> {after.chosen.label}; the storage did 100,000"
+    line = f"plan revised before epoch 1: {before.chosen.label} -> {after.chosen.label}; 100,000 reads of 2,000 MB"
     assert line in str(report)
     assert line in loader.explain()
 

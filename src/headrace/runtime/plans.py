@@ -8,7 +8,7 @@ stays: the switches set by name, a given storage, a given plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headrace.cost.learned import Observation, learn, observe
@@ -20,9 +20,11 @@ from headrace.values.plan import Plan
 
 @dataclass(frozen=True)
 class Revision:
-    """A change of plan: before which epoch, what was thought of the storage and what it showed, old and new plan."""
+    """A change of plan: before which epoch, what the last one `seen` did, what the storage was taken for (`assumed`) and
+    is taken for now (`observed`), old and new plan."""
 
     epoch: int
+    seen: Observation
     assumed: Storage
     observed: Storage
     old: str
@@ -36,6 +38,7 @@ class Revision:
             "epoch": self.epoch,
             "assumed": self.assumed.to_dict(),
             "observed": self.observed.to_dict(),
+            "seen": asdict(self.seen),
             "old": self.old,
             "new": self.new,
             "predicted_seconds_before": self.seconds_before,
@@ -46,10 +49,11 @@ class Revision:
     @property
     def why(self) -> str:
         """The reason in words."""
-        a, b = self.assumed, self.observed
+        o, a, b = self.seen, self.assumed, self.observed
         return (
-            f"the storage did {b.iops:,.0f} operations/s and {b.bandwidth / 1e6:,.0f} MB/s where {a.iops:,.0f} and "
-            f"{a.bandwidth / 1e6:,.0f} were {a.source}: {self.seconds_after:.1f} s for the rest of the run instead of "
+            f"{o.operations:,.0f} reads of {o.nbytes / 1e6:,.0f} MB in {o.busy:.1f} s, so the storage is taken for "
+            f"{b.iops:,.0f} operations/s and {b.bandwidth / 1e6:,.0f} MB/s instead of {a.iops:,.0f} and "
+            f"{a.bandwidth / 1e6:,.0f} ({a.source}): {self.seconds_after:.1f} s for the rest of the run instead of "
             f"{self.seconds_before:.1f} s"
         )
 
@@ -86,13 +90,23 @@ class Plans:
         self.revisions.append(
             Revision(
                 epoch=next_epoch,
+                seen=self._seen[-1],
                 assumed=old.run.cost.storage,
                 observed=storage,
                 old=old.chosen.label,
-                new=found.plan.chosen.label,
+                new=found.plan.chosen.label + _otherwise(old, found.plan),
                 seconds_before=found.before,
                 seconds_after=found.after,
             )
         )
         self.current = replace(found.plan, notes=(*found.plan.notes, str(self.revisions[-1])))
         return True
+
+
+def _otherwise(old: Plan, new: Plan) -> str:
+    """What differs between two plans of one label."""
+    if old.chosen.label != new.chosen.label:
+        return ""
+    before, after = old.switches.to_dict(), new.switches.to_dict()
+    changed = [f"{k}={after[k]:,}" for k in ("gap", "span", "batches", "slots") if before[k] != after[k]]
+    return f" ({', '.join(changed or ['access=' + after['access']])})"
