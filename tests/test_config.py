@@ -84,3 +84,31 @@ def test_an_empty_memory_variable_counts_as_none():
     """HEADRACE_MEMORY= is how a shell unsets it."""
     assert load({"HEADRACE_MEMORY": ""}).memory is None
     assert load({"HEADRACE_MEMORY": "25%"}).memory == "25%"
+
+
+@pytest.mark.parametrize(("text", "probe"), [("0", False), ("off", False), ("No", False), ("1", True), ("", True)])
+def test_the_environment_may_forbid_to_measure(text, probe):
+    """Unset and empty leave the default."""
+    assert load({"HEADRACE_PROBE": text}).probe is probe
+    assert load({}).probe is True
+
+
+def test_a_switch_that_makes_no_sense_is_refused():
+    """'maybe' is neither."""
+    with pytest.raises(InputError, match="HEADRACE_PROBE='maybe'"):
+        load({"HEADRACE_PROBE": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "cache"),
+    [
+        ({}, None),
+        ({"HOME": "/home/me"}, "/home/me/.cache/headrace"),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "/var/me"}, "/var/me/headrace"),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "relative"}, "/home/me/.cache/headrace"),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "/var/me", "HEADRACE_CACHE": "/scratch/x"}, "/scratch/x"),
+    ],
+)
+def test_measurements_are_kept_in_the_users_cache_folder(environ, cache):
+    """Or where they are told to; nowhere, if nobody says where."""
+    assert load(environ).cache == cache

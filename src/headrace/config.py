@@ -32,10 +32,16 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Config:
-    """What the environment says: the launcher, and the memory that `memory=None` stands for (HEADRACE_MEMORY)."""
+    """What the environment says: the launcher, and the memory that `memory=None` stands for (HEADRACE_MEMORY).
+
+    `probe` says whether storage that nobody knows may be measured (HEADRACE_PROBE). `cache` is the folder where that is
+    remembered (HEADRACE_CACHE, or headrace in the user's own cache folder); None where nothing says.
+    """
 
     launcher: Launcher = Launcher()
     memory: str | None = None
+    probe: bool = True
+    cache: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,32 @@ _LAUNCHERS = (
 def load(environ: Mapping[str, str] | None = None) -> Config:
     """Read the environment once, into a frozen value."""
     values = os.environ if environ is None else environ
-    return Config(launcher=_launcher(values), memory=values.get("HEADRACE_MEMORY") or None)
+    return Config(
+        launcher=_launcher(values),
+        memory=values.get("HEADRACE_MEMORY") or None,
+        probe=_switch(values, "HEADRACE_PROBE", default=True),
+        cache=_cache(values),
+    )
+
+
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _switch(values: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = values.get(name, "").strip().lower()
+    if text and text not in _SWITCH:
+        raise InputError(f"environment: {name}={values[name]!r}: expected 1 or 0; unset it or correct it")
+    return _SWITCH[text] if text else default
+
+
+def _cache(values: Mapping[str, str]) -> str | None:
+    if values.get("HEADRACE_CACHE"):
+        return values["HEADRACE_CACHE"]
+    # A relative folder is no folder of the user's: the specification of these variables says to ignore it.
+    for folder in (values.get("XDG_CACHE_HOME", ""), os.path.join(values.get("HOME", ""), ".cache")):
+        if os.path.isabs(folder):
+            return os.path.join(folder, "headrace")
+    return None
 
 
 def _launcher(values: Mapping[str, str]) -> Launcher:

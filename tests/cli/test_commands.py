@@ -188,3 +188,57 @@ def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "headrace.cli", "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "inspect" in done.stdout
+
+
+@pytest.fixture
+def remembered(tmp_path, monkeypatch):
+    """A cache folder of this test alone."""
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "storage.json"
+
+
+@pytest.fixture(scope="module")
+def block(tmp_path_factory):
+    """A folder with a file of 16 MiB."""
+    folder = tmp_path_factory.mktemp("probe")
+    (folder / "block.bin").write_bytes(bytes(16 << 20))
+    return folder
+
+
+def test_probe_measures_remembers_and_forgets(block, remembered):
+    """In the file that it names, for the next loader."""
+    found = answer("probe", block, "--seconds", "0.3", "--bytes", "16MiB")
+    assert found["remembered"] == str(remembered) and remembered.exists()
+    assert found["measured"]["storage"]["iops"] > 0
+    assert found["measured"]["nbytes"] <= 16 << 20
+    assert {"random", "sequential"} == {figure["pattern"] for figure in found["measured"]["figures"]}
+    assert answer("probe", block, "--forget") == {"forgotten": True, "of": found["measured"]["date"]}
+    assert answer("probe", block, "--forget") == {"forgotten": False, "of": None}
+
+
+def test_probe_prints_a_table_and_what_follows(block, remembered):
+    """For people."""
+    result = call("probe", block, "--seconds", "0.3", "--bytes", "16MiB")
+    assert result.exit_code == 0, result.output
+    for part in ("reads/s", "random", "sequential", "operations/s", "costs as much as an operation", "remembered in"):
+        assert part in result.stdout
+    assert call("probe", block, "--forget").stdout.startswith("forgotten: the measurement of")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing"], "does not exist"),
+        (["."], "holds no file"),
+        (["a.bin", "--bytes", "10"], "sees nothing"),
+        (["a.bin", "--size", "many"], "is not a size"),
+    ],
+)
+def test_probe_says_in_one_line_what_it_cannot_do(tmp_path, monkeypatch, remembered, arguments, message):
+    """And exits with 2."""
+    monkeypatch.chdir(tmp_path)
+    if arguments[0] != ".":
+        (tmp_path / "a.bin").write_bytes(bytes(8192))
+    result = call("probe", *arguments)
+    assert result.exit_code == 2 and message in result.output and len(result.output.splitlines()) == 1
+    assert not remembered.exists()

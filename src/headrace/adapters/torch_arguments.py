@@ -25,7 +25,7 @@ from headrace.runtime.work import Transform
 DEFAULT_TIMEOUT = 300.0
 _OWN = frozenset(f.name for f in fields(Arguments)) - {
     "dataset", "batch_size", "shuffle", "drop_last", "workers", "workers_kind", "collate", "reading", "switches",
-    "ahead", "start_worker", "start_method", "across_epochs", "timeout",
+    "ahead", "start_worker", "start_method", "across_epochs", "timeout", "watch",
 }  # fmt: skip
 
 

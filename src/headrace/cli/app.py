@@ -158,6 +158,33 @@ def bench(
 
 @app.command()
 @guarded
+def probe(
+    path: Annotated[Path, typer.Argument(help="A file, or a folder of files, on the storage to measure.")],
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long to measure, at most.")] = 3.0,
+    nbytes: Annotated[str, typer.Option("--bytes", help="How much to read, at most.")] = "256MiB",
+    size: Annotated[str, typer.Option(help="Bytes of one random read: about those of a sample.")] = "16KiB",
+    forget: Annotated[bool, typer.Option("--forget", help="Measure nothing; drop what is remembered.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the storage under a path and remember it: latency, operations and bytes a second."""
+    from headrace.cli import probing
+
+    if forget:
+        dropped = probing.drop(path)
+        if as_json:
+            write_json(dropped)
+        else:
+            probing.show_dropped(dropped)
+        return
+    result = probing.run(path, seconds=seconds, nbytes=nbytes, size=size)
+    if as_json:
+        write_json(result)
+    else:
+        probing.show(result)
+
+
+@app.command()
+@guarded
 def report(
     run: Annotated[Path, typer.Argument(help="A report that a loader saved as JSON.")], as_json: AsJson = False
 ) -> None:

@@ -8,6 +8,7 @@ import headrace
 from headrace.cli.output import progress
 from headrace.cost import parse_bytes
 from headrace.errors import InputError
+from headrace.runtime.setup import Arguments
 from headrace.values.cost import Storage
 
 
@@ -30,7 +31,9 @@ def planned(
     with progress("opening", total=2, unit="stages") as advance:
         dataset = headrace.open(paths[0] if len(paths) == 1 else paths, fields or None, format=format)
         advance(note="planning")
-        loader = headrace.Loader(dataset, **asked)
+        # Storage that nobody has measured yet takes some seconds: the bar says what they are spent on.
+        arguments = Arguments(dataset, watch=lambda label: advance(0, note=f"measuring the storage: {label}"), **asked)
+        loader = headrace.Loader.of(arguments)
         text = loader.explain()
     assert loader.plan is not None
     return text, loader.plan.to_dict()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.config import Config, load
-from headrace.cost.mounts import Mount, read_mounts
+from headrace.cost.cgroups import cgroup_folders
 from headrace.cost.sizes import format_bytes, parse_bytes
 from headrace.errors import InputError
 
@@ -22,6 +22,12 @@ DEFAULT_SHARE = 0.5
 """What `memory=None` takes: half, since model, framework and the page cache want memory too."""
 
 _UNLIMITED = 1 << 60
+
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "),
+    2: ("memory.max", "memory.current", "inactive_file ", "active_file "),
+}
+"""Of a cgroup of either version: the limit, what is used, and the lines of memory.stat that count the page cache."""
 
 
 @dataclass(frozen=True)
@@ -97,28 +103,8 @@ def _address_space(root: Path, limit: int) -> MemoryLimit | None:
 
 def _cgroups(root: Path) -> Iterator[MemoryLimit]:
     """What each cgroup from the process's own up to the root leaves: any of them may be the one that is full."""
-    mounts = read_mounts(root)
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            mount = next((m for m in mounts if m.fstype == "cgroup2"), None)
-            files = ("memory.max", "memory.current", "inactive_file ", "active_file ")
-        elif "memory" in controllers.split(","):
-            mount = next((m for m in mounts if m.fstype == "cgroup" and "memory" in m.options), None)
-            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file ")
-        else:
-            continue
-        if mount is not None:
-            yield from _walk_up(root, mount, path, files)
-
-
-def _walk_up(root: Path, mount: Mount, path: str, files: tuple[str, str, str, str]) -> Iterator[MemoryLimit]:
-    top = root / mount.point.lstrip("/")
-    # Inside a container the mount shows a part of the hierarchy, and the path may still be that of the whole.
-    inside = path.removeprefix(mount.root) if mount.root != "/" else path
-    # A process that was moved out of its namespace's part has a path with "..": only the top is known then.
-    folder = top if ".." in inside.split("/") else top / inside.strip("/")
-    while True:
+    for version, folder, top in cgroup_folders(root, "memory"):
+        files = _FILES[version]
         limit, used = _text(folder / files[0]).strip(), _text(folder / files[1]).strip()
         if limit.isdigit() and used.isdigit() and int(limit) < _UNLIMITED:
             stat = _text(folder / "memory.stat")
@@ -126,9 +112,6 @@ def _walk_up(root: Path, mount: Mount, path: str, files: tuple[str, str, str, st
             cache = sum(_field(stat, name) or 0 for name in files[2:])
             left = int(limit) - max(int(used) - cache, 0)
             yield MemoryLimit(max(left, 0), f"left below the limit of cgroup /{folder.relative_to(top)}".rstrip("."))
-        if folder == top or top not in folder.parents:
-            return
-        folder = folder.parent
 
 
 def _field(text: str, name: str) -> int | None:

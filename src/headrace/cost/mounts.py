@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,25 @@ def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
         if (path + "/").startswith(above) and (best is None or len(mount.point) >= len(best.point)):
             best = mount
     return best
+
+
+def disk_of(mount: Mount, root: Path) -> Path | None:
+    """The folder in sys/ of the disk that a mount lies on; None where there is none, or the kernel does not show it.
+
+    A partition has no queue of its own; the disk above it has. Of a mapped device the first one below stands for all.
+    """
+    link = root / "sys/dev/block" / mount.device
+    folder = link.resolve() if link.exists() else root / "sys/class/block" / os.path.basename(mount.source)
+    if not folder.exists():
+        return None
+    folder = _whole(folder)
+    while below := sorted((folder / "slaves").glob("*")):
+        folder = _whole(below[0].resolve())
+    return folder
+
+
+def _whole(folder: Path) -> Path:
+    return folder.parent if (folder / "partition").exists() else folder
 
 
 def _parse(line: str) -> Mount:

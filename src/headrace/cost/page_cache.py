@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 MAX_FILES = 64
 """Files that are asked: enough to tell 95 % from less, few enough to take milliseconds."""
@@ -63,25 +64,70 @@ def _ask(path: str) -> tuple[int, int] | None:
         os.close(descriptor)
 
 
+def cached_bytes(descriptor: int, offset: int, length: int) -> int | None:
+    """Bytes of one range of an open file that are in the cache; None where the kernel does not tell this process."""
+    status = os.fstat(descriptor)
+    # Others are told that everything is cached (mincore) or refused (cachestat).
+    if status.st_uid != os.geteuid() and not os.access(f"/proc/self/fd/{descriptor}", os.W_OK):
+        return None
+    length = min(length, status.st_size - offset)
+    if length <= 0:
+        return 0
+    answer = _cachestat(descriptor, offset, length)
+    return _mincore(descriptor, offset, length) if answer is None else answer
+
+
 def cachestat(descriptor: int, size: int) -> tuple[int, int] | None:
     """(bytes in the cache, bytes asked about) by the system call of that name; None where the kernel lacks it."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    return _summed(_cachestat, descriptor, size)
+
+
+def mincore(descriptor: int, size: int) -> tuple[int, int] | None:
+    """(bytes in the cache, bytes asked about) by mapping stretches of the file, which reads nothing."""
+    return _summed(_mincore, descriptor, size)
+
+
+def _summed(ask: Callable[[int, int, int], int | None], descriptor: int, size: int) -> tuple[int, int] | None:
     cached = total = 0
     for start, length in _stretches(size):
-        span, stat = _Range(start, length), _Cachestat()
-        code = libc.syscall(
-            ctypes.c_long(_CACHESTAT), ctypes.c_uint(descriptor), ctypes.byref(span), ctypes.byref(stat),
-            ctypes.c_uint(0),
-        )  # fmt: skip
-        if code != 0:
-            number = ctypes.get_errno()
-            # ENOSYS: an older kernel; EPERM: a sandbox; EOPNOTSUPP: huge pages. mincore may know.
-            if number in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF):
-                return None
-            raise OSError(number, os.strerror(number), f"cachestat of file descriptor {descriptor}")
-        cached += min(stat.cached * mmap.PAGESIZE, length)
+        answer = ask(descriptor, start, length)
+        if answer is None:
+            return None
+        cached += answer
         total += length
     return cached, total
+
+
+def _cachestat(descriptor: int, start: int, length: int) -> int | None:
+    span, stat = _Range(start, length), _Cachestat()
+    code = _libc().syscall(
+        ctypes.c_long(_CACHESTAT), ctypes.c_uint(descriptor), ctypes.byref(span), ctypes.byref(stat), ctypes.c_uint(0)
+    )
+    if code != 0:
+        number = ctypes.get_errno()
+        # ENOSYS: an older kernel; EPERM: a sandbox; EOPNOTSUPP: huge pages. mincore may know.
+        if number in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF):
+            return None
+        raise OSError(number, os.strerror(number), f"cachestat of file descriptor {descriptor}")
+    return min(int(stat.cached) * mmap.PAGESIZE, length)
+
+
+def _mincore(descriptor: int, start: int, length: int) -> int | None:
+    # A mapping begins at a page; what lies before `start` in it is asked about too.
+    begin = start - start % mmap.ALLOCATIONGRANULARITY
+    mapped = length + start - begin
+    with mmap.mmap(descriptor, mapped, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=begin) as view:
+        pages = (ctypes.c_ubyte * -(-mapped // mmap.PAGESIZE))()
+        # A writable private mapping, since ctypes takes the address of nothing else; nothing is written.
+        address = ctypes.c_char.from_buffer(view)
+        code = _libc().mincore(ctypes.byref(address), ctypes.c_size_t(mapped), pages)
+        del address
+    return min(sum(page & 1 for page in pages) * mmap.PAGESIZE, length) if code == 0 else None
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _stretches(size: int) -> Iterator[tuple[int, int]]:
@@ -90,21 +136,3 @@ def _stretches(size: int) -> Iterator[tuple[int, int]]:
     for start in range(0, size, spread):
         start -= start % mmap.ALLOCATIONGRANULARITY
         yield start, min(WINDOW, size - start)
-
-
-def mincore(descriptor: int, size: int) -> tuple[int, int] | None:
-    """(bytes in the cache, bytes asked about) by mapping stretches of the file, which reads nothing."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    cached = total = 0
-    for start, length in _stretches(size):
-        with mmap.mmap(descriptor, length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start) as view:
-            pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
-            # A writable private mapping, since ctypes takes the address of nothing else; nothing is written.
-            address = ctypes.c_char.from_buffer(view)
-            code = libc.mincore(ctypes.byref(address), ctypes.c_size_t(length), pages)
-            del address
-        if code != 0:
-            return None
-        cached += sum(page & 1 for page in pages) * mmap.PAGESIZE
-        total += length
-    return min(cached, total), total

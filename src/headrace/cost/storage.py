@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.cost.mounts import Mount, mount_of, read_mounts
+from headrace.cost.mounts import Mount, disk_of, mount_of, read_mounts
 from headrace.cost.page_cache import page_cache_share
 from headrace.values.cost import Storage
 
@@ -117,18 +117,9 @@ def _kind(mount: Mount | None, root: Path) -> tuple[str, str]:
 
 def _device(mount: Mount, root: Path) -> tuple[str, str]:
     """What kind of block device a mount lies on, and its name."""
-    link = root / "sys/dev/block" / mount.device
-    folder = link.resolve() if link.exists() else root / "sys/class/block" / os.path.basename(mount.source)
-    if not folder.exists():
+    folder = disk_of(mount, root)
+    if folder is None:
         return "unknown", ""
-    # A partition has no queue of its own; the disk above it has. Of a mapped device the first one below stands for all.
-    if (folder / "partition").exists():
-        folder = folder.parent
-    below = sorted((folder / "slaves").glob("*"))
-    while below:
-        folder = below[0].resolve()
-        folder = folder.parent if (folder / "partition").exists() else folder
-        below = sorted((folder / "slaves").glob("*"))
     device = folder.name
     model = _line(folder / "device/model")
     rotates = _line(folder / "queue/rotational") == "1"

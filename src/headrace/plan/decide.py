@@ -143,7 +143,7 @@ def _reason(candidate: Candidate, chosen: Candidate) -> str:
 
 
 def _notes(run: Run, switches: Switches) -> Iterator[str]:
-    if run.cost.storage.source != "measured":
+    if not run.cost.storage.source.startswith("measured"):
         yield f"the storage is {run.cost.storage.source}, not measured: {run.cost.storage.name}"
     if switches.read == "direct" and any(p.box is not None for p in run.layout.parts):
         yield READ_AT_ONCE_FOR_BOXES

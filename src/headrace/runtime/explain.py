@@ -1,4 +1,7 @@
-"""What does `explain` print? The plan's own text, and what the loader adds: why it has this much memory."""
+"""What does `explain` print?
+
+The plan's own text, and what the loader adds: where the figures of the storage come from, why it has this much memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ def explain_setup(setup: Setup) -> str:
         return _explain_map(setup)
     from headrace.plan.explain import explain
 
-    return f"{explain(setup.plan)}\nnote: memory is {setup.memory[1]}"
+    return "\n".join(
+        [explain(setup.plan), *(f"note: {note}" for note in setup.known.notes), f"note: memory is {setup.memory[1]}"]
+    )
 
 
 def _explain_map(setup: Setup) -> str:

@@ -38,7 +38,10 @@ class Loader:
         seed: fixes everything that is random.
         drop_last: leave out the last step of an epoch where it would be smaller.
         memory: bytes that the loader may hold, like "8GiB"; None takes a stated share of what is there.
-        storage: what a read costs; None assumes it from the kind of storage. `explain` says which.
+        storage: what a read costs. None takes what was measured on this filesystem before, or measures it (a few
+            seconds, once; not with `probe=False`), or assumes it from the kind of storage. `explain` says which.
+        replan: whether a later epoch may have another plan, where the storage turns out to be another one than was
+            thought. Never where `storage` or `plan` is given; the order stays, and the report names each change.
         step_seconds: how long the training takes for a step, if known: the plan need not be faster.
         transform: a function of the batch, or a mapping of field names to functions of a field's values.
         collate: joins the samples (a list) of a map dataset into a batch.
@@ -65,6 +68,8 @@ class Loader:
         drop_last: bool = False,
         memory: int | str | None = None,
         storage: Storage | None = None,
+        probe: bool | None = None,
+        replan: bool = True,
         step_seconds: float = 0.0,
         transform: Callable[[Batch], Any] | Mapping[str, Callable[[Any], Any]] | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
@@ -89,6 +94,8 @@ class Loader:
                 drop_last=drop_last,
                 memory=memory,
                 storage=storage,
+                probe=probe,
+                replan=replan,
                 step_seconds=step_seconds,
                 transform=transform,
                 collate=collate,
@@ -196,6 +203,7 @@ class Loader:
                 failures=s.failures,
                 meter=self._meter,
                 across_epochs=s.arguments.across_epochs,
+                after=s.after,
             )
         return self._session_made
 

@@ -55,6 +55,7 @@ class Report:
         lines = [f"run: {d['dataset']}, {d['steps_per_epoch']:,} steps of {d['global_batch_size']:,} an epoch"]
         lines += _epoch_table(d["epochs"])
         lines += _storage_lines(d)
+        lines += [revision["text"] for revision in d.get("revisions", [])]
         skipped = d["skipped"]
         if skipped:
             lines.append(f"skipped: {len(skipped):,} samples")
@@ -76,6 +77,7 @@ def make_report(setup: Setup, session: Session, meter: Meter) -> Report:
             "global_batch_size": steps.global_batch_size,
             "steps_per_epoch": steps.per_epoch,
             "plan": _plan_of(setup),
+            "revisions": _revisions_of(setup),
             "epochs": [record.to_dict() for record in meter.epochs],
             "measured": session.counters(),
             "submitted": session.planned(),
@@ -96,6 +98,11 @@ def _plan_of(setup: Setup) -> dict[str, Any] | None:
         "bound": {"samples": plan.bound.samples, "nbytes": plan.bound.nbytes, "seconds": plan.bound.seconds},
         "memory": plan.run.memory,
     }
+
+
+def _revisions_of(setup: Setup) -> list[dict[str, Any]]:
+    plans = setup.plans if not setup.mapped else None
+    return [] if plans is None else [{**r.to_dict(), "text": str(r)} for r in plans.revisions]
 
 
 _COLUMNS = ("epoch", "steps", "samples", "seconds", "waiting", "share", "loop", "longest wait", "first batch", "read")

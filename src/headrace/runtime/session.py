@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.errors import ClosedError, DataError, InputError, TransformError
 from headrace.runtime.failures import Failures
-from headrace.runtime.metrics import Meter
+from headrace.runtime.metrics import EpochRecord, Meter
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.state import Position
 from headrace.runtime.work import Failed, Made
@@ -35,7 +35,8 @@ class Pass:
 class Session:
     """The position of a loader and the pipeline that serves it.
 
-    `start(step)` opens a pipeline at a run-global step; `check()` looks at the files before every epoch.
+    `start(step)` opens a pipeline at a run-global step; `check()` looks at the files before every epoch. `after` is
+    told of each epoch that was delivered and of the next one's number; where it says so, that needs a new pipeline.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Session:
         failures: Failures,
         meter: Meter,
         across_epochs: bool,
+        after: Callable[[EpochRecord, int], bool],
     ) -> None:
+        self._after = after
         self._across_epochs = across_epochs
         self.position = Position()
         self._steps = steps
@@ -100,6 +103,12 @@ class Session:
                 "back with set_epoch()"
             )
         self._check()
+        if (
+            self._pass is not None
+            and self._pass.state == "ended"
+            and self._after(self._meter.epochs[-1], self.position.epoch)
+        ):
+            self._close_pipeline()
         fresh = self._ensure_pipeline()
         self._pass = Pass(self.position.epoch)
         place = self.position

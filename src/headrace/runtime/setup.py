@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from headrace import config, formats
-from headrace.cost import assume_storage, memory_budget, on_disks, usable_memory
+from headrace.cost import memory_budget, on_disks, usable_memory
 from headrace.errors import InputError, StateError, UnsupportedError
 from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
@@ -23,7 +23,10 @@ from headrace.formats.map import MapDataset, is_map
 from headrace.order.make import make_order
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
+from headrace.runtime.metrics import EpochRecord
 from headrace.runtime.pipeline import Pipeline, Source, Workers
+from headrace.runtime.plans import Plans
+from headrace.runtime.probing import Known, Probing, Watch, storage_under
 from headrace.runtime.storage import Reading, StorageSource
 from headrace.runtime.work import MapWork, Transform, TransformWork
 from headrace.values.cost import Cost, Storage
@@ -62,6 +65,9 @@ class Arguments:
     start_worker: Callable[[int], object] | None = None
     start_method: str = "spawn"
     across_epochs: bool = True
+    probe: bool | None = None
+    replan: bool = True
+    watch: Watch | None = None
 
     def __post_init__(self) -> None:
         if (self.global_batch_size is None) == (self.batch_size is None):
@@ -159,9 +165,18 @@ class Setup:
         return memory_budget(self.arguments.memory)
 
     @cached_property
+    def known(self) -> Known:
+        """The storage as it was given, or as it is known, measured or assumed; with what there is to say about that."""
+        a, environment = self.arguments, config.load()
+        if a.storage is not None:
+            return Known(a.storage)
+        allowed = environment.probe if a.probe is None else a.probe
+        return storage_under(self.dataset.layout, probing=Probing(allowed, environment.cache, a.watch))
+
+    @property
     def storage(self) -> Storage:
-        """The storage as it was given, or as it is assumed from what the kernel says."""
-        return self.arguments.storage or assume_storage([file.path for file in self.dataset.layout.files])
+        """What a read is taken to cost."""
+        return self.known.storage
 
     @cached_property
     def run(self) -> Run:
@@ -175,9 +190,23 @@ class Setup:
         )
         return Run(layout=self.dataset.layout, order=self.order, steps=self.steps, memory=self.memory[0], cost=cost)
 
-    @cached_property
+    @property
     def plan(self) -> Plan | None:
-        """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
+        """The plan of the run as it stands; None for a map dataset, whose plan is its order and steps alone."""
+        return None if self.plans is None else self.plans.current
+
+    @cached_property
+    def plans(self) -> Plans | None:
+        """The plan of the run and what may become of it."""
+        a, plan = self.arguments, self._first_plan()
+        revisable = a.replan and a.storage is None and a.plan is None
+        return None if plan is None else Plans(plan, forced=a.switches, revisable=revisable)
+
+    def after(self, record: EpochRecord, next_epoch: int) -> bool:
+        """Learn from an epoch that was delivered; whether the next one has another plan."""
+        return self.plans is not None and self.plans.after(record, next_epoch=next_epoch)
+
+    def _first_plan(self) -> Plan | None:
         given = [*self.arguments.switches, *([] if self.arguments.plan is None else ["plan"])]
         if self.mapped:
             if given:
