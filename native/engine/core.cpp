@@ -34,7 +34,7 @@ Core::Core(Options given, std::unique_ptr<Faults> injected)
       bounces(make_huge(options.threads * bounce_each())),
       pool(std::make_shared<Pool>(options.batch_bytes)),
       guard(options.access == Access::mapped ? std::make_unique<Guard>() : nullptr),
-      files(options.paths, options.random, options.access, options.map_from, options.map_after, *faults),
+      files(options.paths, options.known, options.random, options.access, options.map_from, options.map_after, *faults),
       trace(options.trace),
       means{files, *faults, trace, {options.bounce, options.bounce_below, options.align}, arena.data(), options.drop},
       io("threads"),

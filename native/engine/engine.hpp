@@ -28,6 +28,7 @@ namespace headrace {
 
 struct Options {
     std::vector<std::string> paths;
+    std::vector<Identity> known;  // of these files, or nothing
     std::int64_t arena = 0;
     std::vector<BoxShape> boxes;
     int threads = 4;

@@ -23,17 +23,16 @@ std::size_t descriptor_limit() {
 
 }  // namespace
 
-OpenFile::OpenFile(int fd, bool direct, std::int64_t map_from) : fd(fd), direct(direct) {
-    struct stat status {};
-    if (map_from < 0 || fstat(fd, &status) != 0 || status.st_size < std::max<std::int64_t>(map_from, 1)) return;
-    const auto size = static_cast<std::size_t>(status.st_size);
+OpenFile::OpenFile(int fd, bool direct, std::int64_t map) : fd(fd), direct(direct) {
+    if (map <= 0) return;
+    const auto size = static_cast<std::size_t>(map);
     void* p = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) return;  // a filesystem that cannot map: read it by system calls
     // No read-ahead around a page that is missing, and no page table to copy at a fork.
     madvise(p, size, MADV_RANDOM);
     madvise(p, size, MADV_DONTFORK);
     view = static_cast<const std::byte*>(p);
-    viewed = status.st_size;
+    viewed = map;
 }
 
 OpenFile::~OpenFile() {
@@ -41,9 +40,10 @@ OpenFile::~OpenFile() {
     ::close(fd);
 }
 
-Files::Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, std::int64_t map_after,
-             const Faults& faults)
+Files::Files(std::vector<std::string> paths, std::vector<Identity> known, bool random, Access access,
+             std::int64_t map_from, std::int64_t map_after, const Faults& faults)
     : paths_(std::move(paths)),
+      known_(std::move(known)),
       random_(random),
       access_(access),
       map_from_(map_from),
@@ -61,22 +61,24 @@ FilePtr Files::find(std::int32_t file) {
 }
 
 FilePtr Files::get(std::int32_t file, Tally& tally, int& error) {
-    if (FilePtr found = find(file)) return found;
-    bool direct = access_ == Access::direct;
-    if (direct) {
+    for (;;) {
+        if (FilePtr found = find(file)) return found;
+        bool direct = access_ == Access::direct;
+        if (direct) {
+            const std::lock_guard lock(mutex_);
+            direct = !buffered_.contains(file);
+        }
+        // Opened without the lock: on a network filesystem an open takes a round trip, and they must overlap.
+        FilePtr opened = open(file, direct, tally, error);
+        if (opened == nullptr) return nullptr;
         const std::lock_guard lock(mutex_);
-        direct = !buffered_.contains(file);
+        if (opened->direct && buffered_.contains(file)) continue;  // refused meanwhile: open it again, without
+        if (const auto it = open_.find(file); it != open_.end()) return it->second.file;  // another thread was first
+        evict(limit_ - 1);
+        recent_.push_front(file);
+        open_.emplace(file, Entry{opened, recent_.begin()});
+        return opened;
     }
-    // Opened without the lock: on a network filesystem an open takes a round trip, and they must overlap.
-    FilePtr opened = open(file, direct, tally, error);
-    if (opened == nullptr) return nullptr;
-    const std::lock_guard lock(mutex_);
-    const auto it = open_.find(file);
-    if (it != open_.end()) return it->second.file;  // another thread was first; ours closes
-    evict(limit_ - 1);
-    recent_.push_front(file);
-    open_.emplace(file, Entry{opened, recent_.begin()});
-    return opened;
 }
 
 FilePtr Files::open(std::int32_t file, bool direct, Tally& tally, int& error) {
@@ -102,9 +104,26 @@ FilePtr Files::open(std::int32_t file, bool direct, Tally& tally, int& error) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
     }
     const bool map = trust_.ever();
-    const auto opened = std::make_shared<const OpenFile>(fd, direct, map ? map_from_ : -1);
-    tally.syscalls += (map ? 1 : 0) + (opened->view != nullptr ? 3 : 0);  // its size, and then the mapping
+    struct stat now {};
+    if (map || !known_.empty()) {
+        ++tally.syscalls;
+        if (fstat(fd, &now) != 0) now.st_size = 0;
+    }
+    if (changed(file, now)) {
+        ::close(fd);
+        error = ESTALE;
+        return nullptr;
+    }
+    const auto opened = std::make_shared<const OpenFile>(fd, direct, map && now.st_size >= map_from_ ? now.st_size : 0);
+    if (opened->view != nullptr) tally.syscalls += 3;
     return opened;
+}
+
+bool Files::changed(std::int32_t file, const struct stat& now) const {
+    if (known_.empty()) return false;
+    const Identity& known = known_[static_cast<std::size_t>(file)];
+    const std::int64_t modified = now.st_mtim.tv_sec * std::int64_t{1'000'000'000} + now.st_mtim.tv_nsec;
+    return now.st_size > known.size || (now.st_size == known.size && modified != known.modified_ns);
 }
 
 int Files::open_once(std::int32_t file, bool direct, Tally& tally) const {
@@ -126,10 +145,9 @@ int Files::open_once(std::int32_t file, bool direct, Tally& tally) const {
 
 void Files::refuse_direct(std::int32_t file, Tally& tally) {
     const std::lock_guard lock(mutex_);
-    if (!buffered_.insert(file).second) return;
-    ++tally.fallbacks;
+    if (buffered_.insert(file).second) ++tally.fallbacks;
     const auto it = open_.find(file);
-    if (it == open_.end()) return;
+    if (it == open_.end() || !it->second.file->direct) return;
     recent_.erase(it->second.place);
     open_.erase(it);
 }

@@ -1,6 +1,8 @@
 // Which descriptor belongs to a file? Opened when first read, closed when long unused, never more than a few hundred.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -19,10 +21,14 @@ namespace headrace {
 
 enum class Access { buffered, direct, mapped };  // through the page cache, around it, or out of it without a system call
 
+struct Identity {  // of a file, as it was when the dataset was opened
+    std::int64_t size, modified_ns;
+};
+
 // An open file. The table drops its reference to evict it; the descriptor closes when the last read of it is done.
 class OpenFile {
   public:
-    OpenFile(int fd, bool direct, std::int64_t map_from);  // mapped from that size on; below 0: never
+    OpenFile(int fd, bool direct, std::int64_t map);  // its first `map` bytes mapped, 0: none
     ~OpenFile();
     OpenFile(const OpenFile&) = delete;
     OpenFile& operator=(const OpenFile&) = delete;
@@ -37,10 +43,12 @@ using FilePtr = std::shared_ptr<const OpenFile>;
 
 class Files {
   public:
-    Files(std::vector<std::string> paths, bool random, Access access, std::int64_t map_from, std::int64_t map_after,
-          const Faults& faults);
+    Files(std::vector<std::string> paths, std::vector<Identity> known, bool random, Access access, std::int64_t map_from,
+          std::int64_t map_after, const Faults& faults);
 
-    FilePtr get(std::int32_t file, Tally& tally, int& error);  // null with `error` where it cannot be opened
+    // Null with `error` where it cannot be opened: ESTALE where it is another file than it was. One that is shorter than
+    // it was is opened: what is missing is told by the reads that miss it.
+    FilePtr get(std::int32_t file, Tally& tally, int& error);
     FilePtr find(std::int32_t file);                           // null where it is not open now
     void refuse_direct(std::int32_t file, Tally& tally);       // the next `get` opens it buffered
     void close();
@@ -55,10 +63,12 @@ class Files {
         std::list<std::int32_t>::iterator place;
     };
     FilePtr open(std::int32_t file, bool direct, Tally& tally, int& error);
+    bool changed(std::int32_t file, const struct stat& now) const;
     int open_once(std::int32_t file, bool direct, Tally& tally) const;
     void evict(std::size_t keep);
 
     const std::vector<std::string> paths_;
+    const std::vector<Identity> known_;  // empty: not compared
     const bool random_;
     const Access access_;
     const std::int64_t map_from_;

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <mutex>
+#include <utility>
 
 namespace headrace {
 
@@ -19,12 +20,21 @@ std::mutex mutex;
 int holders = 0;
 struct sigaction before;
 
+thread_local bool passing_on = false;
+
 void on_fault(int number, siginfo_t* info, void* context) {
     Region* const region = copying;
     const auto* at = static_cast<const std::byte*>(info->si_addr);
     if (region != nullptr && at >= region->from && at < region->from + region->n) siglongjmp(region->back, 1);
-    if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) return before.sa_sigaction(number, info, context);
-    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
+    // A handler that was set after ours may call ours as the one before it, while ours knows it as the one before: then
+    // it has had its turn.
+    if (!std::exchange(passing_on, true)) {
+        const bool full = (before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr;
+        if (full) before.sa_sigaction(number, info, context);
+        if (!full && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
+        passing_on = false;
+        if (full || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)) return;
+    }
     // Not ours and nobody else's: with the default restored, the instruction faults again and ends the process.
     signal(number, SIG_DFL);
 }

@@ -18,7 +18,7 @@ class Merger {
         while (piece.nbytes > 0) {
             int64_t start = piece.offset - piece.offset % rule_.align;
             int64_t stop = end(file, std::min(piece.offset + piece.nbytes, start + most_));
-            if (!joins(file, start, stop)) open(file, start, stop);
+            if (!joins(file, start, stop, piece.offset)) open(file, start, stop);
             Piece cut = piece;
             cut.nbytes = std::min(piece.offset + piece.nbytes, start + most_) - piece.offset;
             Read& read = reads_.back();
@@ -37,8 +37,10 @@ class Merger {
         return std::max(stop, std::min(rounded, rule_.file_sizes[file]));
     }
 
-    bool joins(int32_t file, int64_t start, int64_t stop) const {
+    bool joins(int32_t file, int64_t start, int64_t stop, int64_t piece) const {
         if (!open_ || reads_.back().file != file) return false;
+        // Two ids may stand for the same bytes, or for overlapping ones. The pieces of a read do not overlap: read twice.
+        if (pieces_.back().end() > piece) return false;
         const Read& read = reads_.back();
         int64_t gap = start - (read.offset + read.nbytes);
         return gap <= rule_.gap && stop - read.offset <= most_;

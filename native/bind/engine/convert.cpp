@@ -97,7 +97,7 @@ Bytes::Bytes(nb::handle array, nb::handle dtype, const char* name) {
     if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
 }
 
-void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
+void make_engine(Engine* self, nb::list paths, nb::list known, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
                  std::string access, std::int64_t map_from, std::int64_t map_after, std::int64_t align,
                  std::int64_t batch_bytes, std::int64_t max_spans, std::string advice, bool drop, bool trace,
                  std::int64_t bounce, std::int64_t bounce_below, nb::object fault) {
@@ -111,6 +111,11 @@ void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxe
     if (arena < 0 || batch_bytes < 0 || max_spans < 1 || bounce < 1) refuse("arena, batch_bytes, max_spans and bounce are sizes");
     Options o;
     for (const nb::handle p : paths) o.paths.push_back(encode_path(p));
+    for (const nb::handle k : known) {
+        const auto pair = nb::cast<nb::tuple>(k);
+        o.known.push_back({nb::cast<std::int64_t>(pair[0]), nb::cast<std::int64_t>(pair[1])});
+    }
+    if (!o.known.empty() && o.known.size() != o.paths.size()) refuse("known has one (size, time) for each path, or none");
     o.boxes = read_boxes(boxes);
     o.arena = arena, o.threads = threads, o.depth = depth, o.uring = io == "uring", o.align = align;
     o.access = access_of(access), o.map_from = map_from, o.map_after = map_after;

@@ -36,7 +36,7 @@ std::vector<T> records(nb::handle array, const char* name) {
     return out;
 }
 
-void make_engine(Engine* self, nb::list paths, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
+void make_engine(Engine* self, nb::list paths, nb::list known, std::int64_t arena, nb::list boxes, int threads, int depth, std::string io,
                  std::string access, std::int64_t map_from, std::int64_t map_after, std::int64_t align,
                  std::int64_t batch_bytes, std::int64_t max_spans, std::string advice, bool drop, bool trace,
                  std::int64_t bounce, std::int64_t bounce_below, nb::object fault);

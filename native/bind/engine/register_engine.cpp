@@ -79,7 +79,7 @@ void register_engine(nb::module_& m) {
     nb::exception<Failed>(m, "EngineFailed", PyExc_RuntimeError);
 
     nb::class_<Engine>(m, "Engine", nb::is_weak_referenceable(), "Carries out spans: reads, copies, and batches in their order.")
-        .def("__init__", &make_engine, nb::kw_only(), nb::arg("paths"), nb::arg("arena"), nb::arg("boxes") = nb::list(),
+        .def("__init__", &make_engine, nb::kw_only(), nb::arg("paths"), nb::arg("known") = nb::list(), nb::arg("arena"), nb::arg("boxes") = nb::list(),
              nb::arg("threads") = 4, nb::arg("depth") = 64, nb::arg("io") = "threads", nb::arg("access") = "buffered", nb::arg("map_from") = 1 << 20, nb::arg("map_after") = 64 << 20,
              nb::arg("align") = 4096, nb::arg("batch_bytes"), nb::arg("max_spans") = 4, nb::arg("advice") = "random",
              nb::arg("drop") = false, nb::arg("trace") = false, nb::arg("bounce") = 4 << 20,

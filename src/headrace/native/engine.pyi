@@ -50,6 +50,7 @@ class Engine:
         self,
         *,
         paths: Sequence[str],
+        known: Sequence[tuple[int, int]] = ...,
         arena: int,
         boxes: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, Sequence[int]]] = ...,
         threads: int = ...,

@@ -188,7 +188,7 @@ def windowed(desk: Desk, *, read: str, residency: str, share: float) -> Candidat
         return None
     left -= sizes.resident_units(resident) * sizes.slot + resident * resident_table(residency)
     missing = _missing(residency, resident, n=n, used=used)
-    swept = max(missing, 1.0) / used
+    swept = min(1.0, max(missing, float(batch)) / used)  # of a step at least: the first epoch sweeps for all
     held = _samples_under_way(left=left, slot=slot, width=2 if read == "sweep" else 1, swept=swept)
     if "slots" in desk.forced:
         held = int(desk.forced["slots"] / sizes.mean_units)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from headrace.errors import (
     BudgetError,
+    ChangedFileError,
     DataError,
     InputError,
     ReadError,
@@ -154,6 +155,12 @@ def read_error(failure: tuple[int, int, str, int, int, int, int], *, layout: Lay
         return TruncatedFileError(
             f"{path} ends after byte {offset + max(got, 0):,} but {where}; the file was cut or is still being written: "
             "copy it again, or leave such samples out with on_error='skip'",
+            **named,
+        )
+    if code == errnos.ESTALE:
+        return ChangedFileError(
+            f"{path} is not the file that was opened with the dataset (another size or time), and {where}; open the "
+            "dataset again, or restore the file: training on would mix two versions of the data",
             **named,
         )
     name = errnos.errorcode.get(code, f"errno {code}")

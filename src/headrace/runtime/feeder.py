@@ -109,6 +109,8 @@ class Feeder:
 
     def join(self, timeout: float) -> bool:
         """Wait for the thread's end; False if it did not end in time."""
+        if self._thread is threading.current_thread():
+            return True  # a collection in this very thread found the loader unused: it ends after this
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()

@@ -203,6 +203,7 @@ class Loader:
                 failures=s.failures,
                 meter=self._meter,
                 across_epochs=s.arguments.across_epochs,
+                timeout=s.arguments.timeout,
                 after=s.after,
             )
         return self._session_made

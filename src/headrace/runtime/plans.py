@@ -20,8 +20,10 @@ from headrace.values.plan import Plan
 
 @dataclass(frozen=True)
 class Revision:
-    """A change of plan: before which epoch, what the last one `seen` did, what the storage was taken for (`assumed`) and
-    is taken for now (`observed`), old and new plan."""
+    """A change of plan: before which epoch, what the last one did (`seen`), old and new plan.
+
+    The storage was taken for `assumed`, and is taken for `observed` now.
+    """
 
     epoch: int
     seen: Observation

@@ -8,12 +8,13 @@ the step that failed. End, failure and leaving are told apart: `next()` after a 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.errors import ClosedError, DataError, InputError, TransformError
+from headrace.errors import ClosedError, DataError, DeadlineError, InputError, TransformError
 from headrace.runtime.failures import Failures
 from headrace.runtime.metrics import EpochRecord, Meter
 from headrace.runtime.pipeline import Pipeline
@@ -48,6 +49,7 @@ class Session:
         failures: Failures,
         meter: Meter,
         across_epochs: bool,
+        timeout: float,
         after: Callable[[EpochRecord, int], bool],
     ) -> None:
         self._after = after
@@ -65,6 +67,8 @@ class Session:
         self._resumed = False
         self._requested: int | None = None
         self._closed = False
+        self._turn = threading.Lock()
+        self._timeout = timeout
         self._before: dict[str, float] = {}
         self._planned_before: dict[str, int] = {}
 
@@ -116,7 +120,18 @@ class Session:
         return self._pass
 
     def advance(self, current: Pass) -> Any:
-        """The next value of a pass; raises `StopIteration` at the end of its epoch."""
+        """The next value of a pass; raises `StopIteration` at the end of its epoch.
+
+        Threads that share an iterator take turns: each value goes to one of them, and the end to all.
+        """
+        if not self._turn.acquire(timeout=self._timeout):
+            raise DeadlineError(f"another thread has waited for this loader's next batch for {self._timeout:g} s")
+        try:
+            return self._advance(current)
+        finally:
+            self._turn.release()
+
+    def _advance(self, current: Pass) -> Any:
         if current.state == "ended":
             raise StopIteration
         if current.state != "running":
@@ -196,9 +211,9 @@ class Session:
             self._close_pipeline()
         if self._pipeline is not None:
             return False
-        self._pipeline = self._start(wanted)
-        self._expected = wanted
-        self._pipeline.open()
+        pipeline = self._start(wanted)
+        pipeline.open()  # one that does not open is not kept
+        self._pipeline, self._expected = pipeline, wanted
         return True
 
     def _fail(self, current: Pass, error: BaseException) -> None:
@@ -213,6 +228,8 @@ class Session:
         over = self._steps.epochs is not None and self.position.epoch >= self._steps.epochs
         if over or not self._across_epochs:
             self._close_pipeline()
+        if over:
+            self._check()  # every other epoch's files are looked at before the next one
 
     def _end_pass(self, state: str, why: str) -> None:
         if self._pass is not None and self._pass.state == "running":

@@ -214,6 +214,7 @@ def engine_arguments(plan: Plan, *, reading: Reading, held: int) -> dict[str, An
     )
     return {
         "paths": [file.path for file in layout.files],
+        "known": [(file.size, file.mtime_ns) for file in layout.files],
         "arena": geometry.arena_nbytes,
         "boxes": boxes,
         "threads": reading.threads or threads_for(plan),
