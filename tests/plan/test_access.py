@@ -1,5 +1,6 @@
 """When are files mapped? Where a read is a copy in memory, and the page tables take little of it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,3 +43,23 @@ def test_access_can_be_forced_and_is_part_of_what_the_hash_names():
     assert len({plan.hash for plan in plans.values()}) == 3
     with pytest.raises(PlanError, match="access='psychic': expected one of buffered, direct, mapped"):
         decide(run(CACHED), access="psychic")
+
+
+@pytest.mark.parametrize(
+    ("forced", "words"),
+    [
+        ({"read": "sweep", "residency": "none", "slots": 10**6}, "slots=1,000,000"),
+        ({"read": "window", "residency": "none", "slots": 2**31}, "slots=2,147,483,648"),
+        ({"read": "sweep", "residency": "none", "lead": 10**6}, "lead=1,000,000"),
+        ({"read": "sweep", "residency": "none", "round": 2**40}, "round=1099511627776: expected 0 to"),
+        ({"resident": 10**7, "memory": 1 << 19}, "no plan for resident=10000000"),
+        ({"resident": -1}, "resident=-1: expected 0 to"),
+    ],
+)
+def test_what_is_forced_beyond_the_memory_is_refused(forced, words):
+    """Forced switches bind as memory= does: a plan that would break its bound does not exist."""
+    layout = fixed_layout(100_000, (50,), files=3, padding=0)
+    memory = forced.pop("memory", 4 << 20)
+    order = make_order("exact", n=100_000, seed=0)
+    with pytest.raises(PlanError, match=re.escape(words)):
+        decide(Run(layout, order, Steps(100_000, 10, False, 2), memory, Cost(Storage(1500, 150e6))), **forced)

@@ -259,8 +259,8 @@ def _resident(desk: Desk, residency: str, nbytes: float) -> int | None:
     fitting = desk.sizes.resident_fitting(nbytes)
     if residency != "static":
         fitting = int(min(desk.run.layout.n, max(0.0, nbytes) // (desk.sizes.slot + resident_table(residency))))
-    wanted = int(desk.forced.get("resident", fitting))
-    return min(wanted, fitting)
+    wanted = min(int(desk.forced.get("resident", fitting)), desk.run.layout.n)
+    return wanted if wanted <= fitting else None
 
 
 def _missing(residency: str, resident: int, *, n: int, used: int) -> float:

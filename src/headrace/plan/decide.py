@@ -45,10 +45,12 @@ def decide(run: Run, **forced: Any) -> Plan:
         for c in sorted(candidates, key=lambda c: c.steady.seconds)
         if c is not chosen
     )
+    laid_out = geometry(run, chosen.switches, sizes)
+    _check_memory(run, chosen.switches, laid_out)
     return Plan(
         run=run,
         switches=chosen.switches,
-        geometry=geometry(run, chosen.switches, sizes),
+        geometry=laid_out,
         chosen=chosen,
         rejected=rejected,
         bound=lower_bound(run),
@@ -126,12 +128,30 @@ def _check(run: Run, forced: dict[str, Any]) -> None:
     for key, least in (("max_read", 1), ("align", 1), ("round", 1), ("batches", 1), ("gap", 0), ("slots", 0)):
         if forced.get(key) is not None and forced[key] < least:
             raise PlanError(f"{key}={forced[key]!r}: expected at least {least}")
+    for key in ("round", "lead", "span", "slots", "resident"):
+        if forced.get(key) is not None and not 0 <= forced[key] <= MOST_SAMPLES:
+            raise PlanError(f"{key}={forced[key]!r}: expected 0 to {MOST_SAMPLES:,}")
     if run.layout.n > MOST_SAMPLES:
         raise PlanError(f"the dataset has {run.layout.n:,} samples; at most {MOST_SAMPLES:,} can be planned")
     if not run.steps.used:
         raise PlanError(
             f"no step: {run.steps.length:,} samples an epoch do not fill one batch of "
             f"{run.steps.global_batch_size:,} and drop_last is set; use a smaller batch or drop_last=False"
+        )
+
+
+def _check_memory(run: Run, switches: Switches, laid_out: Geometry) -> None:
+    """What is chosen by cost fits; what is forced may not."""
+    if laid_out.arena_nbytes + laid_out.batches_nbytes > run.memory:
+        raise PlanError(
+            f"slots={switches.slots:,}, resident={switches.resident:,} and batches={switches.batches} take "
+            f"{laid_out.arena_nbytes + laid_out.batches_nbytes:,} bytes, and memory={run.memory:,}: force fewer of them, "
+            "or give more memory"
+        )
+    if switches.read != "direct" and switches.lead > switches.slots:
+        raise PlanError(
+            f"lead={switches.lead:,} positions cannot be in memory before their use: there is room for "
+            f"{switches.slots:,} samples under way; force a shorter lead, or give more memory"
         )
 
 
