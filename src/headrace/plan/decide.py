@@ -145,7 +145,7 @@ def _check_memory(run: Run, switches: Switches, laid_out: Geometry) -> None:
     if laid_out.arena_nbytes + laid_out.batches_nbytes > run.memory:
         raise PlanError(
             f"slots={switches.slots:,}, resident={switches.resident:,} and batches={switches.batches} take "
-            f"{laid_out.arena_nbytes + laid_out.batches_nbytes:,} bytes, and memory={run.memory:,}: force fewer of them, "
+            f"{laid_out.arena_nbytes + laid_out.batches_nbytes:,} bytes; memory={run.memory:,}: force fewer of them, "
             "or give more memory"
         )
     if switches.read != "direct" and switches.lead > switches.slots:
