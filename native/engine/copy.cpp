@@ -3,6 +3,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "engine/fetch.hpp"
+
 namespace headrace {
 
 namespace {
@@ -84,6 +86,7 @@ void copy_step(const Copy* copies, std::int64_t n, std::byte* arena, std::byte* 
     std::int64_t bytes = 0;
     for (std::int64_t i = 0; i < n; ++i) {
         const Copy& c = copies[i];
+        if (i + 1 < n && copies[i + 1].kind == CopyKind::gather) fetch_ahead(arena + copies[i + 1].arena, copies[i + 1].nbytes);
         const auto size = static_cast<std::size_t>(c.nbytes);
         switch (c.kind) {
             case CopyKind::gather: std::memcpy(batch + c.batch, arena + c.arena, size); bytes += c.nbytes; break;
