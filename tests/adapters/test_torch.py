@@ -219,6 +219,17 @@ def test_a_collate_function_over_files_is_given_samples_as_dicts_of_tensors(file
                 assert (x[:, 0, 0] == torch.tensor(y)).all()
 
 
+def test_a_transform_without_a_return_is_an_error_but_a_collate_fn_may_give_none_as_in_torch(files):
+    for given in (files, Numbers()):
+        with (
+            DataLoader(given, batch_size=16, transform=lambda batch: None) as loader,
+            pytest.raises(TransformError, match="returned None"),
+        ):
+            list(loader)
+        with DataLoader(given, batch_size=16, collate_fn=lambda samples: None) as loader:
+            assert list(loader) == [None] * 5
+
+
 def test_ragged_fields_are_lists_of_tensors(tmp_path):
     for i in range(12):
         np.save(tmp_path / f"{i:02}.npy", np.full((i % 3 + 1, 2), i))

@@ -165,6 +165,14 @@ def test_collate_joins_the_samples_as_the_user_wants():
         assert sorted(y for batch in feed for y in batch) == list(range(N))
 
 
+def test_a_collate_without_a_return_is_an_error_and_not_an_empty_epoch():
+    with (
+        loader(Dicts(), collate=lambda samples: None) as feed,
+        pytest.raises(TransformError, match=r"collate failed at epoch 0, step 0 .*returned None"),
+    ):
+        list(feed)
+
+
 def test_a_transform_follows_the_collate():
     with loader(Dicts(), transform={"y": lambda y: -y}) as feed:
         for batch in feed:

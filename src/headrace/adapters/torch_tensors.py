@@ -14,6 +14,7 @@ from torch.utils.data import default_collate
 
 from headrace.errors import UnsupportedError
 from headrace.runtime.batch import Batch, Ragged
+from headrace.runtime.work import returned
 
 
 class Whole:
@@ -42,7 +43,7 @@ class WholeTransform:
 
     def __call__(self, whole: Whole) -> Whole:
         """The transformed batch."""
-        return Whole(self._function(whole.value))
+        return Whole(returned(self._function(whole.value), "a batch"))
 
 
 class FileCollate:
