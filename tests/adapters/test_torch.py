@@ -25,7 +25,6 @@ from headrace.errors import (  # noqa: E402
     DeadlineError,
     HeadraceError,
     InputError,
-    PlanError,
     TransformError,
     UnsupportedError,
 )
@@ -383,9 +382,13 @@ def test_what_has_no_meaning_here_is_refused_with_the_reason(options, error, mes
         DataLoader(**({"dataset": Numbers()} | options))
 
 
-def test_an_argument_that_nobody_knows_is_refused_by_name(files):
-    with pytest.raises((InputError, PlanError, TypeError), match="batchsize"):
-        iter(DataLoader(files, batchsize=3))
+@pytest.mark.parametrize(
+    ("name", "message"), [("suffle", "shuffle="), ("batchsize", "batch_size="), ("num_worker", "num_workers=")]
+)
+def test_an_argument_that_nobody_knows_is_refused_with_the_nearest_one(files, name, message):
+    for dataset in (files, Numbers()):
+        with pytest.raises(InputError, match=f"{name}=: no argument has this name; did you mean {message}"):
+            DataLoader(dataset, **{name: 1})
 
 
 def test_errors_of_a_dataset_and_of_a_collate_function_have_the_users_own_as_their_cause():

@@ -149,9 +149,20 @@ def test_an_argument_that_makes_no_sense_is_refused_by_name(small, options, mess
         iter(loader(small, **options))
 
 
-def test_a_switch_that_does_not_exist_is_refused_by_name(small):
-    with pytest.raises((InputError, PlanError), match="sprocket"):
-        iter(loader(small, sprocket=3))
+@pytest.mark.parametrize("dataset", ["files", [1, 2, 3]])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("sprocket", "sprocket="), ("suffle", "did you mean shuffle="), ("residence", "did you mean resid")],
+)
+def test_a_name_that_nothing_knows_is_refused_by_the_constructor_with_the_nearest_one(small, dataset, name, message):
+    """A misspelt `shuffle=` must not train unshuffled, whatever the dataset is."""
+    with pytest.raises(InputError, match=message):
+        hr.Loader(small if dataset == "files" else dataset, global_batch_size=3, **{name: False})
+
+
+def test_collate_has_no_meaning_for_files_and_is_refused_by_the_constructor(small):
+    with pytest.raises(InputError, match="collate= joins the samples of a map dataset"):
+        loader(small, collate=list)
 
 
 def test_too_little_memory_is_a_plan_error_before_the_first_step(train):

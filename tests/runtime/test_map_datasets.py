@@ -277,9 +277,18 @@ def test_no_more_steps_are_made_ahead_than_allowed():
         assert len(made) == ahead + 1
 
 
-def test_switches_of_a_plan_have_no_meaning_and_are_refused():
-    with loader(Dicts(), residency="static") as feed, pytest.raises(UnsupportedError, match="residency="):
-        _ = feed.plan
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"residency": "static"}, {"plan": "nofile.json"}, {"memory": "8MiB"}, {"storage": hr.Storage(100, 1e8)},
+        {"step_seconds": 1.0}, {"io": "threads"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dataset", [Dicts(), hr.open(Dicts()), [1, 2, 3]], ids=["object", "opened", "list"])
+def test_what_only_plans_have_is_refused_by_the_constructor(dataset, option):
+    """Who gives memory= believes that it bounds something: nothing is accepted and ignored."""
+    with pytest.raises(UnsupportedError, match=f"{next(iter(option))}=: a map dataset reads its samples itself"):
+        loader(dataset, **option)
 
 
 def test_explain_and_report_say_what_is_known():

@@ -18,7 +18,8 @@ from headrace.adapters.torch_tensors import FileCollate, MapCollate, WholeTransf
 from headrace.errors import InputError, UnsupportedError
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
-from headrace.runtime.setup import Arguments, is_paths
+from headrace.runtime.checking import check_names
+from headrace.runtime.setup import Arguments, is_mapped, is_paths
 from headrace.runtime.storage import Reading
 from headrace.runtime.work import Transform
 
@@ -129,7 +130,8 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
     chosen.check()
     own = {name: value for name, value in options.items() if name in _OWN}
     switches = {name: value for name, value in options.items() if name not in _OWN and name != "io"}
-    mapped = isinstance(dataset, MapDataset) or (not isinstance(dataset, Dataset) and not is_paths(dataset))
+    check_names(switches, known=_OWN | {f.name for f in fields(Chosen)} | {"io"})
+    mapped = is_mapped(dataset)
     if chosen.prefetch_factor is not None:
         _check_prefetch(chosen, mapped)
         if not mapped:

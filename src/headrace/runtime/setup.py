@@ -21,6 +21,7 @@ from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
 from headrace.order.make import make_order
+from headrace.runtime.checking import check_kind, check_names, loader_names
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
 from headrace.runtime.pipeline import Pipeline, Source, Workers
@@ -81,6 +82,8 @@ class Arguments:
             raise InputError(f"workers_kind={self.workers_kind!r}: expected one of {', '.join(map(repr, KINDS))}")
         if not self.timeout > 0:
             raise InputError(f"timeout={self.timeout!r}: every wait has a deadline; give seconds above 0")
+        check_names(self.switches, known=loader_names(self))
+        check_kind(self, mapped=is_mapped(self.dataset))
 
 
 def is_paths(given: object) -> bool:
@@ -88,6 +91,11 @@ def is_paths(given: object) -> bool:
     if isinstance(given, list | tuple):
         return bool(given) and all(isinstance(item, str | os.PathLike) for item in given)
     return isinstance(given, str | os.PathLike)
+
+
+def is_mapped(given: object) -> bool:
+    """Whether the samples come from the user's object rather than from files."""
+    return isinstance(given, MapDataset) or (not isinstance(given, Dataset) and not is_paths(given) and is_map(given))
 
 
 def read_plan(given: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -172,20 +180,15 @@ class Setup:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan of the run; None for a map dataset, whose plan is its order and steps alone."""
-        given = [*self.arguments.switches, *([] if self.arguments.plan is None else ["plan"])]
         if self.mapped:
-            if given:
-                raise UnsupportedError(
-                    f"{', '.join(f'{k}=' for k in given)}: a map dataset reads its samples itself, "
-                    "so there is nothing to plan but the order; leave these out, or open the files with headrace.open()"
-                )
             return None
         if self.arguments.plan is None:
             from headrace.plan.decide import decide
 
             return decide(self.run, **self.arguments.switches)
         if self.arguments.switches:
-            raise InputError(f"{', '.join(f'{k}=' for k in given)}: a saved plan has all its switches; leave them out")
+            given = ", ".join(f"{name}=" for name in self.arguments.switches)
+            raise InputError(f"{given}: a saved plan has all its switches; leave them out")
         from headrace.plan.persist import plan_from_dict
 
         return plan_from_dict(read_plan(self.arguments.plan), self.run)
@@ -245,10 +248,6 @@ class Setup:
 
         plan = self.plan
         assert plan is not None
-        if self.arguments.collate is not None:
-            raise UnsupportedError(
-                "collate= joins the samples of a map dataset; a dataset of files comes as whole arrays: use transform="
-            )
         return StorageSource(
             plan=plan,
             spans=partial(expand, plan, start),
