@@ -72,6 +72,15 @@ class Odd(Dicts):
         return super().__getitem__(i)
 
 
+def gone(*_):
+    raise AttributeError("no such class here")
+
+
+class Unloadable(Dicts):
+    def __reduce__(self):
+        return gone, ()
+
+
 KINDS = [(0, "threads"), (3, "threads"), (2, "processes")]
 
 
@@ -98,9 +107,32 @@ def test_every_sample_comes_once_an_epoch_and_in_the_planned_order(dataset, work
     assert no_python_threads()
 
 
+def test_the_loop_itself_fetches_unless_workers_are_asked_for():
+    """Threads call one object at the same time: what keeps a file open would give wrong data without an error."""
+
+    class Who(Dicts):
+        def __getitem__(self, i):
+            return {"thread": threading.get_ident()}
+
+    def callers(**options):
+        with hr.Loader(Who(), global_batch_size=8, epochs=1, timeout=30, **options) as feed:
+            return {int(i) for batch in feed for i in batch["thread"]}
+
+    assert callers() == callers(workers=0) == {threading.get_ident()}
+    assert threading.get_ident() not in callers(workers=2)
+
+
 def test_the_order_is_that_of_a_dataset_of_files_with_the_same_seed(small):
     with loader(small, epochs=1, memory="4MiB", seed=5) as a, loader(Dicts(n=90), epochs=1, seed=5) as b:
         assert [x.ids.tolist() for x in a] == ids_of(b)
+
+
+def test_a_dataset_that_a_process_cannot_load_is_refused_with_the_way_out():
+    with (
+        loader(Unloadable(), workers_kind="processes") as feed,
+        pytest.raises(InputError, match="cannot be loaded there"),
+    ):
+        next(iter(feed))
 
 
 @pytest.mark.parametrize(("workers", "kind"), KINDS[:2])

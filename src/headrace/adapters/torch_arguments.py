@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, IterableDataset
 
 from headrace import config
 from headrace.adapters.torch_tensors import FileCollate, MapCollate, WholeTransform
+from headrace.adapters.torch_workers import WorkerStart
 from headrace.errors import InputError, UnsupportedError
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
@@ -108,8 +109,8 @@ class Chosen:
             if self.persistent_workers:
                 raise InputError("persistent_workers=True needs workers, and num_workers is 0")
 
-    def workers(self) -> dict[str, Any]:
-        """Kind and start of the workers."""
+    def workers(self, dataset: Any, *, mapped: bool) -> dict[str, Any]:
+        """Kind and start of the workers. As in torch, each of those that call `__getitem__` has a copy of its own."""
         context = self.multiprocessing_context
         method = context if isinstance(context, str | None) else context.get_start_method()
         if method == "fork":
@@ -119,8 +120,17 @@ class Chosen:
             )
         if method is not None and self.workers_kind == "threads":
             raise InputError(f"multiprocessing_context={method!r} is for processes, but workers_kind='threads'")
-        kind = self.workers_kind or ("threads" if method is None else "processes")
-        return {"workers": self.num_workers, "workers_kind": kind, "start_method": method or "spawn"}
+        kind = self.workers_kind or ("processes" if mapped or method is not None else "threads")
+        start: Callable[[int], object] | None = self.worker_init_fn
+        if kind == "processes":
+            own = dataset.dataset if isinstance(dataset, MapDataset) else dataset
+            start = WorkerStart(start, dataset=own, workers=self.num_workers)
+        return {
+            "workers": self.num_workers,
+            "workers_kind": kind,
+            "start_method": method or "spawn",
+            "start_worker": start,
+        }
 
 
 def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Arguments:
@@ -150,12 +160,11 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
         collate=collate,
         timeout=chosen.timeout or DEFAULT_TIMEOUT,
         ahead=ahead,
-        start_worker=chosen.worker_init_fn,
         across_epochs=chosen.persistent_workers or not mapped,
         reading=Reading(io=options.get("io", "auto")),
         switches=switches,
         **_order(chosen, own),
-        **chosen.workers(),
+        **chosen.workers(dataset, mapped=mapped),
         **{name: value for name, value in own.items() if name != "seed"},
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from headrace.adapters.torch_workers import no_worker_info
 from headrace.errors import UnsupportedError
 from headrace.runtime.batch import Batch, Ragged
 from headrace.runtime.work import returned
@@ -32,7 +33,8 @@ class MapCollate:
 
     def __call__(self, samples: list[Any]) -> Whole:
         """The batch of these samples."""
-        return Whole(self._function(samples))
+        with no_worker_info():
+            return Whole(self._function(samples))
 
 
 class WholeTransform:

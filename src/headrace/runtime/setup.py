@@ -32,6 +32,7 @@ from headrace.values.plan import Plan
 from headrace.values.run import Order, Run, Steps
 
 KINDS = ("threads", "processes")
+WORKERS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Arguments:
     step_seconds: float = 0.0
     transform: Any = None
     collate: Callable[[list[Any]], Any] | None = None
-    workers: int = 2
+    workers: int | None = None
     workers_kind: str = "threads"
     on_error: str = "raise"
     max_failures: float | None = None
@@ -211,12 +212,15 @@ class Setup:
 
     @cached_property
     def workers(self) -> Workers:
-        """Who does the work beside the loop."""
+        """Who does the work beside the loop. Threads call the user's dataset only if they were asked for."""
         a = self.arguments
+        count = a.workers
+        if count is None:
+            count = 0 if self.mapped and a.workers_kind == "threads" else WORKERS
         return Workers(
-            count=a.workers,
+            count=count,
             kind=a.workers_kind,
-            ahead=a.ahead if a.ahead is not None else 2 * max(a.workers, 1),
+            ahead=a.ahead if a.ahead is not None else 2 * max(count, 1),
             timeout=a.timeout,
             method=a.start_method,
             start=a.start_worker,
