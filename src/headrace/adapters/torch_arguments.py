@@ -19,7 +19,7 @@ from headrace.adapters.torch_workers import WorkerStart
 from headrace.errors import InputError, UnsupportedError
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
-from headrace.runtime.checking import check_names
+from headrace.runtime.checking import check_names, whole_number
 from headrace.runtime.setup import Arguments, is_mapped, is_paths
 from headrace.runtime.storage import Reading
 from headrace.runtime.work import Transform
@@ -98,8 +98,7 @@ class Chosen:
             raise InputError("batch_sampler= excludes batch_size=, shuffle=, sampler= and drop_last=: it sets them")
 
     def _check_workers(self) -> None:
-        if not isinstance(self.num_workers, int) or self.num_workers < 0:
-            raise InputError(f"num_workers={self.num_workers!r}: expected a whole number from 0")
+        whole_number("num_workers", self.num_workers, least=0)
         if self.timeout < 0:
             raise InputError(f"timeout={self.timeout!r}: expected seconds, or 0 for {DEFAULT_TIMEOUT:g}")
         if self.num_workers == 0:

@@ -7,12 +7,19 @@ constructor says so. Whoever trains finds out in the line that is wrong, not in 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+import math
+import operator
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from headrace.cost import memory_budget
 from headrace.errors import InputError, UnsupportedError
+from headrace.runtime.failures import Policy
+from headrace.values.cost import Storage
 from headrace.values.plan import Switches
+from headrace.values.switches import check_switches
 
 if TYPE_CHECKING:
     from headrace.runtime.setup import Arguments
@@ -59,3 +66,49 @@ def check_kind(arguments: Arguments, *, mapped: bool) -> None:
             f"{', '.join(f'{name}=' for name in given)}: a map dataset reads its samples itself, so there is nothing "
             "to plan but the order; leave these out, or open the files with headrace.open()"
         )
+
+
+def whole_number(name: str, value: Any, *, least: int) -> int:
+    """A whole number of the user's, also one of NumPy's; True and 1.0 are none."""
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"{name}={value!r}: expected a whole number from {least}")
+    return number
+
+
+def whole_numbers(arguments: Arguments) -> dict[str, int]:
+    """The counts among the arguments that were given, as plain numbers."""
+    leasts = {"global_batch_size": 1, "batch_size": 1, "epochs": 1, "workers": 0}
+    given = {name: getattr(arguments, name) for name in leasts}
+    return {name: whole_number(name, v, least=leasts[name]) for name, v in given.items() if v is not None}
+
+
+def check_values(arguments: Arguments) -> None:
+    """Refuse values of the wrong kind that would else be found far from here, or never."""
+    a = arguments
+    if not _is_number(a.timeout) or not a.timeout > 0:
+        raise InputError(f"timeout={a.timeout!r}: every wait has a deadline; give seconds above 0")
+    if not _is_number(a.step_seconds) or not 0 <= a.step_seconds < math.inf:
+        raise InputError(f"step_seconds={a.step_seconds!r}: expected the seconds of a training step, 0 if not known")
+    if not isinstance(a.drop_last, bool):
+        raise InputError(f"drop_last={a.drop_last!r}: expected True or False")
+    if not (a.storage is None or isinstance(a.storage, Storage)):
+        raise InputError(
+            f"storage={a.storage!r}: expected headrace.Storage(iops, bandwidth), or None to let it be found out"
+        )
+    if not (a.plan is None or isinstance(a.plan, Mapping | str | os.PathLike)):
+        raise InputError(f"plan={a.plan!r}: expected what loader.plan.to_dict() gave, or the path of a JSON file of it")
+    if a.plan is not None and a.switches:
+        given = ", ".join(f"{name}=" for name in (*a.switches, "plan"))
+        raise InputError(f"{given}: a saved plan has all its switches; leave them out")
+    check_switches(a.switches)
+    Policy.parse(on_error=a.on_error, max_failures=a.max_failures, n=1)
+    if a.memory is not None:
+        memory_budget(a.memory)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -9,6 +9,7 @@ bytes that were kept of it are not the bytes of the file.
 from __future__ import annotations
 
 import errno as errnos
+import math
 import os
 import threading
 import warnings
@@ -66,7 +67,9 @@ class Policy:
                 "choose on_error='warn' or 'skip', or leave max_failures out"
             )
         share = isinstance(max_failures, float)
-        if max_failures < 0 or (share and max_failures > 1) or isinstance(max_failures, bool):
+        known = share or (isinstance(max_failures, int) and not isinstance(max_failures, bool))
+        # Written so that NaN, which is neither below nor above anything, is refused too.
+        if not known or not 0 <= max_failures <= (1 if share else math.inf):
             raise InputError(
                 f"max_failures={max_failures!r}: expected a count (int) or a share of all samples (0.0 to 1.0)"
             )

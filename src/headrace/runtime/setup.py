@@ -21,7 +21,7 @@ from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
 from headrace.order.make import make_order
-from headrace.runtime.checking import check_kind, check_names, loader_names
+from headrace.runtime.checking import check_kind, check_names, check_values, loader_names, whole_numbers
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
 from headrace.runtime.pipeline import Pipeline, Source, Workers
@@ -71,20 +71,14 @@ class Arguments:
                 f"global_batch_size={self.global_batch_size!r} and batch_size={self.batch_size!r}: give exactly one; "
                 "global_batch_size is the samples of a step, batch_size those of a step on one rank"
             )
-        for name, value, least in (
-            ("global_batch_size", self.global_batch_size, 1),
-            ("batch_size", self.batch_size, 1),
-            ("epochs", self.epochs, 1),
-            ("workers", self.workers, 0),
-        ):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise InputError(f"{name}={value!r}: expected a whole number from {least}")
+        # The only place that changes an argument: a NumPy integer is the number that it stands for.
+        for name, value in whole_numbers(self).items():
+            object.__setattr__(self, name, value)
         if self.workers_kind not in KINDS:
             raise InputError(f"workers_kind={self.workers_kind!r}: expected one of {', '.join(map(repr, KINDS))}")
-        if not self.timeout > 0:
-            raise InputError(f"timeout={self.timeout!r}: every wait has a deadline; give seconds above 0")
         check_names(self.switches, known=loader_names(self))
         check_kind(self, mapped=is_mapped(self.dataset))
+        check_values(self)
 
 
 def is_paths(given: object) -> bool:
@@ -187,9 +181,6 @@ class Setup:
             from headrace.plan.decide import decide
 
             return decide(self.run, **self.arguments.switches)
-        if self.arguments.switches:
-            given = ", ".join(f"{name}=" for name in self.arguments.switches)
-            raise InputError(f"{given}: a saved plan has all its switches; leave them out")
         from headrace.plan.persist import plan_from_dict
 
         return plan_from_dict(read_plan(self.arguments.plan), self.run)
