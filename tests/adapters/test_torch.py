@@ -326,8 +326,9 @@ def test_others_find_the_attributes_that_they_look_for(files):
 
     dataset = hr.open(files)
     loader = DataLoader(
-        dataset, 16, True, num_workers=2, drop_last=True, timeout=20, worker_init_fn=start, prefetch_factor=2
-    )
+        dataset, 16, True, num_workers=2, drop_last=True, timeout=20, worker_init_fn=start, prefetch_factor=2,
+        transform={"y": abs},
+    )  # fmt: skip
     assert loader.dataset is dataset
     assert (loader.batch_size, loader.num_workers, loader.drop_last, loader.timeout) == (16, 2, True, 20)
     assert (loader.prefetch_factor, loader.worker_init_fn, loader.pin_memory) == (2, start, False)
@@ -389,6 +390,27 @@ def test_a_dataset_that_no_process_can_have_is_refused_with_the_way_out():
         pytest.raises(InputError, match=r"workers_kind='threads' if several threads may .*num_workers=0"),
     ):
         iter(loader)
+
+
+@pytest.mark.parametrize(
+    "option", [{"worker_init_fn": print}, {"multiprocessing_context": "spawn"}, {"workers_kind": "processes"}]
+)
+def test_arguments_about_workers_that_files_have_no_work_for_warn_and_change_nothing(files, option):
+    """Code that comes from torch runs unchanged, and nobody believes in an effect that is not there."""
+    with pytest.warns(UserWarning, match=f"{next(iter(option))}=: without effect here.*collate_fn=") as caught:
+        loader = DataLoader(files, batch_size=16, num_workers=1, memory="16MiB", **option)
+    assert caught[0].filename == __file__
+    assert ids(loader) == list(range(N))
+
+
+def test_a_start_function_is_called_for_files_whose_batches_workers_transform(files):
+    seen = []
+    with DataLoader(
+        files, batch_size=16, num_workers=1, memory="16MiB", worker_init_fn=seen.append, transform={"y": abs}
+    ) as loader:
+        for _ in range(2):
+            assert ids(loader) == list(range(N))
+    assert seen == [0], "the workers of files persist across epochs"
 
 
 def test_changes_to_a_map_dataset_between_epochs_are_seen_unless_workers_persist():

@@ -195,6 +195,13 @@ def test_a_value_that_a_switch_cannot_have_is_refused_by_the_constructor(small, 
         loader(small, **switch)
 
 
+def test_processes_that_have_nothing_to_do_are_told(small):
+    with pytest.warns(UserWarning, match="workers_kind='processes': without effect") as caught:
+        feed = loader(small, workers_kind="processes", epochs=1)
+    assert caught[0].filename == __file__
+    each_once(run(feed, 1), 90)
+
+
 def test_numpys_integers_are_the_numbers_that_they_stand_for(small):
     sizes = {"global_batch_size": np.int64(9), "epochs": np.int32(2), "workers": np.uint8(1), "gap": np.int64(64)}
     with loader(small, **sizes) as feed:

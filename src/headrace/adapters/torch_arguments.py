@@ -19,7 +19,7 @@ from headrace.adapters.torch_workers import WorkerStart
 from headrace.errors import InputError, UnsupportedError
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
-from headrace.runtime.checking import check_names, whole_number
+from headrace.runtime.checking import check_names, warn_idle, whole_number
 from headrace.runtime.setup import Arguments, is_mapped, is_paths
 from headrace.runtime.storage import Reading
 from headrace.runtime.work import Transform
@@ -108,8 +108,18 @@ class Chosen:
             if self.persistent_workers:
                 raise InputError("persistent_workers=True needs workers, and num_workers is 0")
 
-    def workers(self, dataset: Any, *, mapped: bool) -> dict[str, Any]:
-        """Kind and start of the workers. As in torch, each of those that call `__getitem__` has a copy of its own."""
+    def warn_idle(self) -> None:
+        """Say which arguments workers would need work for: code that is here from torch runs on, but is told."""
+        names = ("worker_init_fn", "multiprocessing_context", "workers_kind")
+        given = [f"{name}=" for name in names if getattr(self, name) not in (None, "threads")]
+        if given:
+            warn_idle(given, functions="collate_fn=, transform=", stacklevel=5)
+
+    def workers(self, dataset: Any, *, mapped: bool, idle: bool) -> dict[str, Any]:
+        """Kind and start of the workers. As in torch, each of those that call `__getitem__` has a copy of its own.
+
+        `idle` workers have nothing to do: none are started.
+        """
         context = self.multiprocessing_context
         method = context if isinstance(context, str | None) else context.get_start_method()
         if method == "fork":
@@ -119,6 +129,8 @@ class Chosen:
             )
         if method is not None and self.workers_kind == "threads":
             raise InputError(f"multiprocessing_context={method!r} is for processes, but workers_kind='threads'")
+        if idle:
+            return {"workers": self.num_workers, "workers_kind": "threads"}
         kind = self.workers_kind or ("processes" if mapped or method is not None else "threads")
         start: Callable[[int], object] | None = self.worker_init_fn
         if kind == "processes":
@@ -150,6 +162,9 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
         size, drop_last = chosen.batch_sampler.batch_size, chosen.batch_sampler.drop_last
     if own.get("global_batch_size") is not None:
         raise InputError("global_batch_size=: torch's batch_size is per rank; headrace.Loader takes a global one")
+    idle = not mapped and chosen.collate_fn is None and own.get("transform") is None
+    if idle:
+        chosen.warn_idle()
     own["transform"], collate = _functions(chosen, mapped, own.get("transform"))
     ahead = None if chosen.prefetch_factor is None else chosen.prefetch_factor * max(chosen.num_workers, 1)
     return Arguments(
@@ -163,7 +178,7 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
         reading=Reading(io=options.get("io", "auto")),
         switches=switches,
         **_order(chosen, own),
-        **chosen.workers(dataset, mapped=mapped),
+        **chosen.workers(dataset, mapped=mapped, idle=idle),
         **{name: value for name, value in own.items() if name != "seed"},
     )
 

@@ -10,7 +10,8 @@ import difflib
 import math
 import operator
 import os
-from collections.abc import Collection, Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ def check_kind(arguments: Arguments, *, mapped: bool) -> None:
             raise UnsupportedError(
                 "collate= joins the samples of a map dataset; a dataset of files comes as whole arrays: use transform="
             )
+        if a.transform is None and a.workers_kind != "threads":
+            warn_idle([f"workers_kind={a.workers_kind!r}"], functions="transform=", stacklevel=6)
         return
     given = list(a.switches)
     given += [name for name in ("plan", "memory", "storage") if getattr(a, name) is not None]
@@ -66,6 +69,15 @@ def check_kind(arguments: Arguments, *, mapped: bool) -> None:
             f"{', '.join(f'{name}=' for name in given)}: a map dataset reads its samples itself, so there is nothing "
             "to plan but the order; leave these out, or open the files with headrace.open()"
         )
+
+
+def warn_idle(names: Sequence[str], *, functions: str, stacklevel: int) -> None:
+    """Say that arguments about workers change nothing: files are read by native threads."""
+    warnings.warn(
+        f"{', '.join(names)}: without effect here. Files are read by native threads, and workers are started only for "
+        f"your own functions ({functions}): leave it out, or give them something to do",
+        stacklevel=stacklevel,
+    )
 
 
 def whole_number(name: str, value: Any, *, least: int) -> int:
