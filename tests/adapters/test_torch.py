@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import subprocess
 import sys
+import threading
 import warnings
 from collections import namedtuple
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.data import BatchSampler, IterableDataset, SubsetRandomSampler, TensorDataset  # noqa: E402
+from torch.utils.data import BatchSampler, IterableDataset, SubsetRandomSampler, TensorDataset, get_worker_info  # noqa: E402
 from torch.utils.data import DataLoader as TorchLoader  # noqa: E402
 
 import headrace as hr  # noqa: E402
@@ -25,7 +28,6 @@ from headrace.errors import (  # noqa: E402
     DeadlineError,
     HeadraceError,
     InputError,
-    PlanError,
     TransformError,
     UnsupportedError,
 )
@@ -61,6 +63,43 @@ class Numbers(Tuples):
 class Many(Tuples):
     def __getitems__(self, ids):
         return [self[i] for i in ids]
+
+
+class Changing(Tuples):
+    scale = 1
+
+    def __getitem__(self, i):
+        return i * self.scale
+
+
+class Bad(Tuples):
+    def __getitem__(self, i):
+        raise KeyError("nothing here")
+
+
+class Who(Tuples):
+    """Says which process and thread calls it, with torch's and NumPy's random numbers there."""
+
+    def __getitem__(self, i):
+        info = get_worker_info()
+        number = -1 if info is None else info.id if info.dataset is self else -2
+        return i, os.getpid(), threading.get_ident(), number, torch.rand(()).item(), np.random.rand(), random.random()
+
+
+class Records(Tuples):
+    """Keeps a file open once it was asked, as many datasets do: seek and read are two calls."""
+
+    def __init__(self, path, n):
+        self.path, self.n, self.file = path, n, None
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if self.file is None:
+            self.file = open(self.path, "rb", buffering=0)  # noqa: SIM115
+        self.file.seek(i * 8)
+        return int.from_bytes(self.file.read(8), "little")
 
 
 def same(a, b):
@@ -219,6 +258,17 @@ def test_a_collate_function_over_files_is_given_samples_as_dicts_of_tensors(file
                 assert (x[:, 0, 0] == torch.tensor(y)).all()
 
 
+def test_a_transform_without_a_return_is_an_error_but_a_collate_fn_may_give_none_as_in_torch(files):
+    for given in (files, Numbers()):
+        with (
+            DataLoader(given, batch_size=16, transform=lambda batch: None) as loader,
+            pytest.raises(TransformError, match="returned None"),
+        ):
+            list(loader)
+        with DataLoader(given, batch_size=16, collate_fn=lambda samples: None) as loader:
+            assert list(loader) == [None] * 5
+
+
 def test_ragged_fields_are_lists_of_tensors(tmp_path):
     for i in range(12):
         np.save(tmp_path / f"{i:02}.npy", np.full((i % 3 + 1, 2), i))
@@ -276,8 +326,9 @@ def test_others_find_the_attributes_that_they_look_for(files):
 
     dataset = hr.open(files)
     loader = DataLoader(
-        dataset, 16, True, num_workers=2, drop_last=True, timeout=20, worker_init_fn=start, prefetch_factor=2
-    )
+        dataset, 16, True, num_workers=2, drop_last=True, timeout=20, worker_init_fn=start, prefetch_factor=2,
+        transform={"y": abs},
+    )  # fmt: skip
     assert loader.dataset is dataset
     assert (loader.batch_size, loader.num_workers, loader.drop_last, loader.timeout) == (16, 2, True, 20)
     assert (loader.prefetch_factor, loader.worker_init_fn, loader.pin_memory) == (2, start, False)
@@ -296,20 +347,73 @@ def test_a_generator_fixes_the_shuffle_as_in_torch():
 def test_every_worker_is_started_once_with_its_number():
     seen = []
     with DataLoader(
-        Numbers(), batch_size=2, num_workers=3, worker_init_fn=seen.append, persistent_workers=True
-    ) as loader:
+        Numbers(), batch_size=2, num_workers=3, worker_init_fn=seen.append, persistent_workers=True,
+        workers_kind="threads",
+    ) as loader:  # fmt: skip
         list(loader)
         list(loader)
     assert len(seen) == len(set(seen)) and set(seen) <= {0, 1, 2} and seen
 
 
+def test_workers_of_a_map_dataset_are_processes_with_a_copy_each_as_in_torch():
+    """`__getitem__` of one object is never called by two threads, whatever it keeps between two calls."""
+    with DataLoader(Who(), batch_size=5, num_workers=2) as loader:
+        epochs = [list(loader) for _ in range(2)]
+    callers = [{(int(p), int(t), int(k)) for b in epoch for p, t, k in zip(*b[1:4], strict=True)} for epoch in epochs]
+    for found in callers:
+        assert len({pid for pid, _, _ in found}) == len(found) and os.getpid() not in {pid for pid, _, _ in found}
+        assert {number for _, _, number in found} <= {0, 1}
+    for place in (4, 5, 6):
+        drawn = [float(value) for epoch in epochs for batch in epoch for value in batch[place]]
+        assert len(set(drawn)) > 0.9 * len(drawn), "workers or epochs draw the same random numbers"
+
+
+def test_a_dataset_that_keeps_a_file_open_gives_every_sample_its_own_bytes(tmp_path):
+    n = 4000
+    np.arange(n, dtype="<i8").tofile(tmp_path / "records")
+    with DataLoader(Records(tmp_path / "records", n), batch_size=100, shuffle=True, num_workers=3) as loader:
+        order = loader.loader.order.ids(0, 0, n)
+        assert torch.cat(list(loader)).tolist() == order.tolist()
+
+
+def test_threads_share_the_dataset_only_if_they_are_asked_for():
+    with DataLoader(Who(), batch_size=5, num_workers=2, workers_kind="threads") as loader:
+        assert {int(pid) for batch in loader for pid in batch[1]} == {os.getpid()}
+
+
+def test_a_dataset_that_no_process_can_have_is_refused_with_the_way_out():
+    class Local(Numbers):
+        pass
+
+    with (
+        DataLoader(Local(), num_workers=2) as loader,
+        pytest.raises(InputError, match=r"workers_kind='threads' if several threads may .*num_workers=0"),
+    ):
+        iter(loader)
+
+
+@pytest.mark.parametrize(
+    "option", [{"worker_init_fn": print}, {"multiprocessing_context": "spawn"}, {"workers_kind": "processes"}]
+)
+def test_arguments_about_workers_that_files_have_no_work_for_warn_and_change_nothing(files, option):
+    """Code that comes from torch runs unchanged, and nobody believes in an effect that is not there."""
+    with pytest.warns(UserWarning, match=f"{next(iter(option))}=: without effect here.*collate_fn=") as caught:
+        loader = DataLoader(files, batch_size=16, num_workers=1, memory="16MiB", **option)
+    assert caught[0].filename == __file__
+    assert ids(loader) == list(range(N))
+
+
+def test_a_start_function_is_called_for_files_whose_batches_workers_transform(files):
+    seen = []
+    with DataLoader(
+        files, batch_size=16, num_workers=1, memory="16MiB", worker_init_fn=seen.append, transform={"y": abs}
+    ) as loader:
+        for _ in range(2):
+            assert ids(loader) == list(range(N))
+    assert seen == [0], "the workers of files persist across epochs"
+
+
 def test_changes_to_a_map_dataset_between_epochs_are_seen_unless_workers_persist():
-    class Changing(Numbers):
-        scale = 1
-
-        def __getitem__(self, i):
-            return i * self.scale
-
     data = Changing()
     with DataLoader(data, batch_size=10, num_workers=2) as loader:
         assert sum(int(b.sum()) for b in loader) == sum(range(N))
@@ -372,16 +476,16 @@ def test_what_has_no_meaning_here_is_refused_with_the_reason(options, error, mes
         DataLoader(**({"dataset": Numbers()} | options))
 
 
-def test_an_argument_that_nobody_knows_is_refused_by_name(files):
-    with pytest.raises((InputError, PlanError, TypeError), match="batchsize"):
-        iter(DataLoader(files, batchsize=3))
+@pytest.mark.parametrize(
+    ("name", "message"), [("suffle", "shuffle="), ("batchsize", "batch_size="), ("num_worker", "num_workers=")]
+)
+def test_an_argument_that_nobody_knows_is_refused_with_the_nearest_one(files, name, message):
+    for dataset in (files, Numbers()):
+        with pytest.raises(InputError, match=f"{name}=: no argument has this name; did you mean {message}"):
+            DataLoader(dataset, **{name: 1})
 
 
 def test_errors_of_a_dataset_and_of_a_collate_function_have_the_users_own_as_their_cause():
-    class Bad(Numbers):
-        def __getitem__(self, i):
-            raise KeyError("nothing here")
-
     with pytest.raises(DataError, match="nothing here") as caught:
         next(iter(DataLoader(Bad(), batch_size=4, num_workers=2)))
     assert isinstance(caught.value.__cause__, KeyError)
@@ -404,7 +508,7 @@ def test_a_timeout_is_kept(monkeypatch):
             block.wait(30)
             return i
 
-    loader = DataLoader(Slow(), batch_size=4, num_workers=1, timeout=0.2)
+    loader = DataLoader(Slow(), batch_size=4, num_workers=1, timeout=0.2, workers_kind="threads")
     with pytest.warns(ResourceWarning), pytest.raises(DeadlineError, match=r"timeout=0\.2"):
         next(iter(loader))
     block.set()

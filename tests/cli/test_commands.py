@@ -242,3 +242,27 @@ def test_probe_says_in_one_line_what_it_cannot_do(tmp_path, monkeypatch, remembe
     result = call("probe", *arguments)
     assert result.exit_code == 2 and message in result.output and len(result.output.splitlines()) == 1
     assert not remembered.exists()
+
+
+def test_a_report_whose_content_is_none_is_one_line(tmp_path):
+    """JSON that only begins like a report is no traceback, as text or as JSON."""
+    for damage in ({"epochs": "x"}, {"epochs": [3]}, {"epochs": [], "dataset": 1}):
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps({"format": 1} | damage))
+        for options in ((), ("--json",)):
+            result = call("report", path, *options)
+            assert result.exit_code == 2 and "not as a loader wrote it" in result.output, result.output
+
+
+def test_a_folder_that_demo_cannot_keep_its_data_in_is_named_before_anything_is_written(tmp_path):
+    """A file, a folder of the kernel's, a folder below a file."""
+    file = tmp_path / "some-file"
+    file.write_text("mine")
+    for keep in (file, file / "below", "/proc/x"):
+        result = call("demo", *SMALL, "--keep", keep)
+        assert result.exit_code == 2 and f"InputError: --keep={keep} cannot be made a folder" in result.stderr
+    assert file.read_text() == "mine"
+
+
+def test_the_version_is_printed():
+    assert call("--version").stdout == f"headrace {headrace.__version__}\n"

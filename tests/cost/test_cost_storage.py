@@ -1,9 +1,14 @@
 """Storage is assumed from what the kernel says about it, and called assumed."""
 
+import math
+import re
+
 import pytest
 
 from headrace.cost import assume_storage, read_ahead
 from headrace.cost.storage import ASSUMED
+from headrace.errors import InputError
+from headrace.values.cost import Storage
 
 
 class Machine:
@@ -150,3 +155,13 @@ def test_read_ahead_is_that_of_the_mount(machine):
 def test_every_assumption_says_why():
     """A figure without a reason is a guess."""
     assert all(row.why and row.name for row in ASSUMED.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("iops", 0), ("iops", math.inf), ("bandwidth", -1), ("bandwidth", math.nan), ("latency", -1), ("latency", "1ms")],
+)
+def test_a_storage_that_cannot_be_is_refused_by_name(name, value):
+    """Infinite rates and text would fail somewhere in the planner."""
+    with pytest.raises(InputError, match=re.escape(f"Storage({name}={value!r}): expected")):
+        Storage(**({"iops": 100, "bandwidth": 1e8} | {name: value}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+import headrace as hr
 import headrace.formats as hf
 from headrace.errors import FieldError, FormatError, InputError, UnsupportedError
 from headrace.formats.paths import expand_braces
@@ -116,3 +118,26 @@ def test_importing_formats_imports_no_library_of_a_format():
     """Somebody who reads .npy files never loads h5py."""
     code = "import sys, headrace.formats; sys.exit('h5py' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
+
+
+def test_what_is_no_regular_file_is_refused_by_name_and_not_waited_for(tmp_path):
+    """Opening a FIFO waits until somebody writes into it."""
+    os.mkfifo(tmp_path / "a.h5")
+    (tmp_path / "link.h5").symlink_to(tmp_path / "a.h5")
+    for name in ("a.h5", "link.h5"):
+        with pytest.raises(InputError, match=f"{name} is a FIFO, not a file"):
+            hr.open(tmp_path / name)
+    with pytest.raises(InputError, match="/dev/null is a device, not a file"):
+        hr.open("/dev/null")
+
+
+def test_an_open_file_and_a_path_of_bytes_are_told_what_to_give(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.zeros((3, 2))
+        with pytest.raises(InputError, match=rf"open was given an open file .*File.: give its path, '{path}'"):
+            hr.open(file)
+    with open(path, "rb") as plain, pytest.raises(InputError, match="open was given an open file"):
+        hr.open(plain)
+    with pytest.raises(InputError, match=r"open was given bytes .*: a path is a string or a Path"):
+        hr.open(bytes(path))

@@ -25,6 +25,7 @@ from headrace.errors import (
     SkippedSampleWarning,
     TruncatedFileError,
 )
+from headrace.runtime.failures import read_error
 from headrace.runtime.loader import Loader
 from headrace.runtime.setup import Arguments
 from headrace.runtime.storage import Reading
@@ -182,7 +183,33 @@ def test_a_file_that_was_cut_is_named_with_its_sample(cut, fresh, read, residenc
     ):
         run(loader, 1)
     assert (caught.value.path, caught.value.offset, caught.value.sample) == (str(fresh), size - 1000, 60)
-    assert f"ends after byte {size:,}" in str(caught.value)
+    assert f"{fresh} ends at byte {size:,} but sample 60" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("now", "end"),
+    [(0, "ends at byte 0 but"), (None, "and is now gone, but"), (1 << 20, "when it was read but")],
+)
+def test_the_end_of_a_cut_file_is_the_one_that_it_has(cut, fresh, now, end):
+    """A read knows that it got less than it asked for, but not where the file ends; nobody is told to skip a file."""
+    layout = cut[0].layout
+    offset = cut[1] - 1000
+    if now is None:
+        fresh.unlink()
+    else:
+        os.truncate(fresh, now)
+    error = read_error((60, 1, str(fresh), offset, 4000, 0, 0), layout=layout)
+    assert isinstance(error, TruncatedFileError) and end in str(error)
+    assert "leave it out of the files that are opened" in str(error) and "on_error" not in str(error)
+
+
+def test_a_cut_file_ends_the_run_at_the_next_epoch_whatever_is_skipped(cut):
+    """What the error says to do is all that helps: the file is another one than was opened."""
+    loader = hr.Loader(cut[0], global_batch_size=10, epochs=2, memory="4MiB", storage=DISK, on_error="skip")
+    with loader, pytest.raises(ChangedFileError, match="restore the file"):
+        run(loader, 1)
+    with pytest.raises(TruncatedFileError, match="copy it again, or leave it out"):
+        hr.open(cut[0].layout.files[0].path)
 
 
 def test_samples_beyond_a_cut_can_be_skipped(cut):

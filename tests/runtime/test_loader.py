@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -142,6 +144,18 @@ def test_explain_takes_no_memory_and_starts_no_thread(train):
         ({"on_error": "skip", "max_failures": 1.5}, "0.0 to 1.0"),
         ({"shuffle": "a lot"}, "no such order"),
         ({"memory": "8G"}, "8GiB"),
+        ({"batch_size": True, "global_batch_size": None}, "batch_size=True"),
+        ({"global_batch_size": 4.0}, "global_batch_size=4.0: expected a whole number"),
+        ({"timeout": "soon"}, "timeout='soon'"),
+        ({"timeout": float("nan")}, "timeout=nan"),
+        ({"step_seconds": "x"}, "step_seconds='x'"),
+        ({"step_seconds": -1}, "step_seconds=-1"),
+        ({"drop_last": "no"}, "drop_last='no': expected True or False"),
+        ({"storage": "nvme"}, "storage='nvme': expected headrace.Storage"),
+        ({"plan": 5}, "plan=5: expected what"),
+        ({"on_error": "skip", "max_failures": float("nan")}, "max_failures=nan"),
+        ({"on_error": "skip", "max_failures": "3"}, "max_failures='3'"),
+        ({"on_error": "skip", "max_failures": True}, "max_failures=True"),
     ],
 )
 def test_an_argument_that_makes_no_sense_is_refused_by_name(small, options, message):
@@ -149,9 +163,59 @@ def test_an_argument_that_makes_no_sense_is_refused_by_name(small, options, mess
         iter(loader(small, **options))
 
 
-def test_a_switch_that_does_not_exist_is_refused_by_name(small):
-    with pytest.raises((InputError, PlanError), match="sprocket"):
-        iter(loader(small, sprocket=3))
+@pytest.mark.parametrize("dataset", ["files", [1, 2, 3]])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("sprocket", "sprocket="), ("suffle", "did you mean shuffle="), ("residence", "did you mean resid")],
+)
+def test_a_name_that_nothing_knows_is_refused_by_the_constructor_with_the_nearest_one(small, dataset, name, message):
+    """A misspelt `shuffle=` must not train unshuffled, whatever the dataset is."""
+    with pytest.raises(InputError, match=message):
+        hr.Loader(small if dataset == "files" else dataset, global_batch_size=3, **{name: False})
+
+
+@pytest.mark.parametrize(
+    ("switch", "message"),
+    [
+        ({"gap": "big"}, "gap='big': expected a whole number from 0"),
+        ({"resident": -1}, "resident=-1: expected a whole number from 0"),
+        ({"lead": -3}, "lead=-3"),
+        ({"round": 0}, "round=0: expected a whole number from 1"),
+        ({"align": 2**62}, "align=4611686018427387904: expected a whole number from 1"),
+        ({"align": 3}, "align=3: expected a power of two"),
+        ({"max_read": 2**63}, "max_read=9223372036854775808"),
+        ({"batches": True}, "batches=True"),
+        ({"ramp": 5}, "ramp=5: expected True or False"),
+        ({"ramp_gaps": 5}, "ramp_gaps=5: expected a tuple"),
+        ({"read": ["sweep"]}, "expected one of direct"),
+    ],
+)
+def test_a_value_that_a_switch_cannot_have_is_refused_by_the_constructor(small, switch, message):
+    with pytest.raises(PlanError, match=message):
+        loader(small, **switch)
+
+
+def test_processes_that_have_nothing_to_do_are_told(small):
+    with pytest.warns(UserWarning, match="workers_kind='processes': without effect") as caught:
+        feed = loader(small, workers_kind="processes", epochs=1)
+    assert caught[0].filename == __file__
+    each_once(run(feed, 1), 90)
+
+
+def test_numpys_integers_are_the_numbers_that_they_stand_for(small):
+    sizes = {"global_batch_size": np.int64(9), "epochs": np.int32(2), "workers": np.uint8(1), "gap": np.int64(64)}
+    with loader(small, **sizes) as feed:
+        feed.set_epoch(np.int64(1))
+        assert [batch.epoch for batch in feed] == [1] * 10
+        json.dumps([feed.state_dict(), feed.plan.to_dict(), feed.report().to_dict()])
+        for wrong in (True, 1.0, -1, "1"):
+            with pytest.raises(InputError, match="set_epoch"):
+                feed.set_epoch(wrong)
+
+
+def test_collate_has_no_meaning_for_files_and_is_refused_by_the_constructor(small):
+    with pytest.raises(InputError, match="collate= joins the samples of a map dataset"):
+        loader(small, collate=list)
 
 
 def test_too_little_memory_is_a_plan_error_before_the_first_step(train):

@@ -72,6 +72,15 @@ class Odd(Dicts):
         return super().__getitem__(i)
 
 
+def gone(*_):
+    raise AttributeError("no such class here")
+
+
+class Unloadable(Dicts):
+    def __reduce__(self):
+        return gone, ()
+
+
 KINDS = [(0, "threads"), (3, "threads"), (2, "processes")]
 
 
@@ -98,9 +107,32 @@ def test_every_sample_comes_once_an_epoch_and_in_the_planned_order(dataset, work
     assert no_python_threads()
 
 
+def test_the_loop_itself_fetches_unless_workers_are_asked_for():
+    """Threads call one object at the same time: what keeps a file open would give wrong data without an error."""
+
+    class Who(Dicts):
+        def __getitem__(self, i):
+            return {"thread": threading.get_ident()}
+
+    def callers(**options):
+        with hr.Loader(Who(), global_batch_size=8, epochs=1, timeout=30, **options) as feed:
+            return {int(i) for batch in feed for i in batch["thread"]}
+
+    assert callers() == callers(workers=0) == {threading.get_ident()}
+    assert threading.get_ident() not in callers(workers=2)
+
+
 def test_the_order_is_that_of_a_dataset_of_files_with_the_same_seed(small):
     with loader(small, epochs=1, memory="4MiB", seed=5) as a, loader(Dicts(n=90), epochs=1, seed=5) as b:
         assert [x.ids.tolist() for x in a] == ids_of(b)
+
+
+def test_a_dataset_that_a_process_cannot_load_is_refused_with_the_way_out():
+    with (
+        loader(Unloadable(), workers_kind="processes") as feed,
+        pytest.raises(InputError, match="cannot be loaded there"),
+    ):
+        next(iter(feed))
 
 
 @pytest.mark.parametrize(("workers", "kind"), KINDS[:2])
@@ -163,6 +195,14 @@ def test_collate_joins_the_samples_as_the_user_wants():
             assert batch["total"] == batch.ids.sum()
     with loader(Dicts(), collate=lambda samples: [s["y"] for s in samples]) as feed:
         assert sorted(y for batch in feed for y in batch) == list(range(N))
+
+
+def test_a_collate_without_a_return_is_an_error_and_not_an_empty_epoch():
+    with (
+        loader(Dicts(), collate=lambda samples: None) as feed,
+        pytest.raises(TransformError, match=r"collate failed at epoch 0, step 0 .*returned None"),
+    ):
+        list(feed)
 
 
 def test_a_transform_follows_the_collate():
@@ -269,9 +309,18 @@ def test_no_more_steps_are_made_ahead_than_allowed():
         assert len(made) == ahead + 1
 
 
-def test_switches_of_a_plan_have_no_meaning_and_are_refused():
-    with loader(Dicts(), residency="static") as feed, pytest.raises(UnsupportedError, match="residency="):
-        _ = feed.plan
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"residency": "static"}, {"plan": "nofile.json"}, {"memory": "8MiB"}, {"storage": hr.Storage(100, 1e8)},
+        {"step_seconds": 1.0}, {"io": "threads"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dataset", [Dicts(), hr.open(Dicts()), [1, 2, 3]], ids=["object", "opened", "list"])
+def test_what_only_plans_have_is_refused_by_the_constructor(dataset, option):
+    """Who gives memory= believes that it bounds something: nothing is accepted and ignored."""
+    with pytest.raises(UnsupportedError, match=f"{next(iter(option))}=: a map dataset reads its samples itself"):
+        loader(dataset, **option)
 
 
 def test_explain_and_report_say_what_is_known():

@@ -39,6 +39,14 @@ def field_fails(values):
     raise ZeroDivisionError("all numbers are bad")
 
 
+def forgets(batch):
+    batch["x"].sum()
+
+
+def field_forgets(values):
+    values * 2
+
+
 def dies(batch):
     import os
 
@@ -117,6 +125,17 @@ def test_an_error_names_step_and_samples_and_has_the_users_own_as_its_cause(trai
 def test_an_error_in_a_fields_transform_names_the_field(train):
     with loader(train, transform={"x": field_fails}) as feed, pytest.raises(TransformError, match="field 'x'"):
         list(feed)
+
+
+@pytest.mark.parametrize(("workers", "kind"), KINDS)
+def test_a_transform_without_a_return_is_an_error_and_not_an_empty_epoch(train, workers, kind):
+    """A loop over nothing looks like a very fast epoch: the forgotten `return` is named at the first step."""
+    for given in (forgets, {"x": field_forgets}):
+        with (
+            loader(train, transform=given, workers=workers, workers_kind=kind) as feed,
+            pytest.raises(TransformError, match=r"epoch 0, step 0 .*returned None"),
+        ):
+            list(feed)
 
 
 def test_under_skip_the_whole_batch_of_a_failing_transform_is_left_out_and_listed(train):

@@ -32,8 +32,9 @@ class DataLoader:
         shuffle: True is an exact global shuffle with `seed`; False or None is file order; a name is an order.
         sampler, batch_sampler: a sampler is the order of every epoch. A batch sampler is taken if it is torch's own
             `BatchSampler` (its sampler, batch size and drop_last); other batches have no plan, and are refused.
-        num_workers: threads (or processes, see `workers_kind`) that run `__getitem__`, `collate_fn` and transforms.
-            0 runs them in the loop. Files are read by the native core in either case.
+        num_workers: of a map dataset: processes that run `__getitem__`, `collate_fn` and transforms, each with a copy
+            of the dataset; of files: threads that run `collate_fn` and transforms, and the native core reads. 0 runs
+            them in the loop.
         collate_fn: joins the samples of a batch; for a dataset of files it is given a list of dicts of tensors.
         pin_memory: copies batches to pinned memory if there is an accelerator; warns, as torch does, if there is none.
         drop_last: leaves out the last batch of an epoch where it would be smaller.
@@ -44,7 +45,8 @@ class DataLoader:
         prefetch_factor: batches prepared ahead per worker (of files: batches prepared ahead).
         persistent_workers: of a map dataset: keep the workers, and prefetch, across epochs.
         pin_memory_device, in_order: '' and True; anything else is refused.
-        workers_kind: 'threads' or 'processes'.
+        workers_kind: 'threads' or 'processes', if it is to be another kind than above. Threads share the dataset:
+            only for a `__getitem__` that several threads may call at once.
         **options: everything else that `headrace.Loader` takes: memory=, seed=, epochs=, storage=, transform=,
             on_error=, order_options=, residency=, ….
     """

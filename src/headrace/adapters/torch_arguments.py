@@ -15,10 +15,12 @@ from torch.utils.data import BatchSampler, IterableDataset
 
 from headrace import config
 from headrace.adapters.torch_tensors import FileCollate, MapCollate, WholeTransform
+from headrace.adapters.torch_workers import WorkerStart
 from headrace.errors import InputError, UnsupportedError
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
-from headrace.runtime.setup import Arguments, is_paths
+from headrace.runtime.checking import check_names, warn_idle, whole_number
+from headrace.runtime.setup import Arguments, is_mapped, is_paths
 from headrace.runtime.storage import Reading
 from headrace.runtime.work import Transform
 
@@ -96,8 +98,7 @@ class Chosen:
             raise InputError("batch_sampler= excludes batch_size=, shuffle=, sampler= and drop_last=: it sets them")
 
     def _check_workers(self) -> None:
-        if not isinstance(self.num_workers, int) or self.num_workers < 0:
-            raise InputError(f"num_workers={self.num_workers!r}: expected a whole number from 0")
+        whole_number("num_workers", self.num_workers, least=0)
         if self.timeout < 0:
             raise InputError(f"timeout={self.timeout!r}: expected seconds, or 0 for {DEFAULT_TIMEOUT:g}")
         if self.num_workers == 0:
@@ -107,8 +108,18 @@ class Chosen:
             if self.persistent_workers:
                 raise InputError("persistent_workers=True needs workers, and num_workers is 0")
 
-    def workers(self) -> dict[str, Any]:
-        """Kind and start of the workers."""
+    def warn_idle(self) -> None:
+        """Say which arguments workers would need work for: code that is here from torch runs on, but is told."""
+        names = ("worker_init_fn", "multiprocessing_context", "workers_kind")
+        given = [f"{name}=" for name in names if getattr(self, name) not in (None, "threads")]
+        if given:
+            warn_idle(given, functions="collate_fn=, transform=", stacklevel=5)
+
+    def workers(self, dataset: Any, *, mapped: bool, idle: bool) -> dict[str, Any]:
+        """Kind and start of the workers. As in torch, each of those that call `__getitem__` has a copy of its own.
+
+        `idle` workers have nothing to do: none are started.
+        """
         context = self.multiprocessing_context
         method = context if isinstance(context, str | None) else context.get_start_method()
         if method == "fork":
@@ -118,8 +129,19 @@ class Chosen:
             )
         if method is not None and self.workers_kind == "threads":
             raise InputError(f"multiprocessing_context={method!r} is for processes, but workers_kind='threads'")
-        kind = self.workers_kind or ("threads" if method is None else "processes")
-        return {"workers": self.num_workers, "workers_kind": kind, "start_method": method or "spawn"}
+        if idle:
+            return {"workers": self.num_workers, "workers_kind": "threads"}
+        kind = self.workers_kind or ("processes" if mapped or method is not None else "threads")
+        start: Callable[[int], object] | None = self.worker_init_fn
+        if kind == "processes":
+            own = dataset.dataset if isinstance(dataset, MapDataset) else dataset
+            start = WorkerStart(start, dataset=own, workers=self.num_workers)
+        return {
+            "workers": self.num_workers,
+            "workers_kind": kind,
+            "start_method": method or "spawn",
+            "start_worker": start,
+        }
 
 
 def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Arguments:
@@ -129,7 +151,8 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
     chosen.check()
     own = {name: value for name, value in options.items() if name in _OWN}
     switches = {name: value for name, value in options.items() if name not in _OWN and name != "io"}
-    mapped = isinstance(dataset, MapDataset) or (not isinstance(dataset, Dataset) and not is_paths(dataset))
+    check_names(switches, known=_OWN | {f.name for f in fields(Chosen)} | {"io"})
+    mapped = is_mapped(dataset)
     if chosen.prefetch_factor is not None:
         _check_prefetch(chosen, mapped)
         if not mapped:
@@ -139,6 +162,9 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
         size, drop_last = chosen.batch_sampler.batch_size, chosen.batch_sampler.drop_last
     if own.get("global_batch_size") is not None:
         raise InputError("global_batch_size=: torch's batch_size is per rank; headrace.Loader takes a global one")
+    idle = not mapped and chosen.collate_fn is None and own.get("transform") is None
+    if idle:
+        chosen.warn_idle()
     own["transform"], collate = _functions(chosen, mapped, own.get("transform"))
     ahead = None if chosen.prefetch_factor is None else chosen.prefetch_factor * max(chosen.num_workers, 1)
     return Arguments(
@@ -148,12 +174,11 @@ def arguments_of(dataset: Any, chosen: Chosen, options: Mapping[str, Any]) -> Ar
         collate=collate,
         timeout=chosen.timeout or DEFAULT_TIMEOUT,
         ahead=ahead,
-        start_worker=chosen.worker_init_fn,
         across_epochs=chosen.persistent_workers or not mapped,
         reading=Reading(io=options.get("io", "auto")),
         switches=switches,
         **_order(chosen, own),
-        **chosen.workers(),
+        **chosen.workers(dataset, mapped=mapped, idle=idle),
         **{name: value for name, value in own.items() if name != "seed"},
     )
 

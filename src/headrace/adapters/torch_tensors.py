@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from headrace.adapters.torch_workers import no_worker_info
 from headrace.errors import UnsupportedError
 from headrace.runtime.batch import Batch, Ragged
+from headrace.runtime.work import returned
 
 
 class Whole:
@@ -31,7 +33,8 @@ class MapCollate:
 
     def __call__(self, samples: list[Any]) -> Whole:
         """The batch of these samples."""
-        return Whole(self._function(samples))
+        with no_worker_info():
+            return Whole(self._function(samples))
 
 
 class WholeTransform:
@@ -42,7 +45,7 @@ class WholeTransform:
 
     def __call__(self, whole: Whole) -> Whole:
         """The transformed batch."""
-        return Whole(self._function(whole.value))
+        return Whole(returned(self._function(whole.value), "a batch"))
 
 
 class FileCollate:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace import __version__
 from headrace.cli.output import guarded, write, write_json
 
 app = typer.Typer(
@@ -24,6 +25,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Paths = Annotated[list[str], typer.Argument(help="A file, folder or pattern; or several of them.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="A field to read; may be repeated. All otherwise.")]
 Format = Annotated[str | None, typer.Option(help="hdf5, npy or bin, where the files do not say.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def headrace(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Plans the I/O of a training run, explains it and carries it out."""
 
 
 @app.command()

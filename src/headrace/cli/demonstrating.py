@@ -138,10 +138,24 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="headrace-demo-") as name:
             yield Path(name)
-    elif keep.exists() and any(keep.iterdir()):
-        raise InputError(f"--keep={keep} is not empty: name a new folder, or remove what is in it")
     else:
+        _check_new(keep)
         yield keep
+
+
+def _check_new(folder: Path) -> None:
+    """Make the folder, or refuse it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"--keep={folder} cannot be made a folder: {error.strerror}; name one that can be written"
+        ) from error
+    if not empty:
+        raise InputError(f"--keep={folder} is not empty: name a new folder, or remove what is in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--keep={folder} cannot be written: name a folder that can")
 
 
 def _make(folder: Path, samples: int, settings: Settings) -> list[Path]:

@@ -8,14 +8,15 @@ from typing import Any
 
 from headrace.cli.output import write, write_table
 from headrace.cost import format_bytes
-from headrace.errors import InputError
+from headrace.errors import HeadraceError, InputError, StateError
 from headrace.runtime.report import Report
 
 
 def load(path: Path) -> Report:
     """A report that `loader.report().save(path)` wrote."""
     try:
-        return Report.load(path)
+        report = Report.load(path)
+        str(report)
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}; save a report with loader.report().save('run.json')"
@@ -24,6 +25,14 @@ def load(path: Path) -> Report:
         raise InputError(
             f"{path} is not JSON ({error}); save a report with loader.report().save('run.json')"
         ) from error
+    except HeadraceError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"{path} is a report, but not as a loader wrote it ({type(error).__name__}: {error}); save it again with "
+            "loader.report().save('run.json')"
+        ) from error
+    return report
 
 
 def write_comparison(result: dict[str, Any]) -> None:

@@ -34,8 +34,7 @@ def open(
         if unknown:
             raise InputError(f"open has no option {unknown[0]}= for format 'map'; its options: identity=")
         return open_map(source, **options)
-    if isinstance(source, Mapping):
-        raise InputError("open was given a mapping: give the folder as path and the mapping as fields=")
+    _check_no_handle(source)
     if not isinstance(source, str | os.PathLike | Iterable):
         raise InputError(
             f"open takes a path, paths or an object with __len__ and __getitem__, not {type(source).__name__}"
@@ -43,6 +42,20 @@ def open(
     given = make_source(source)
     chosen = find_format(format) if format is not None else detect_format(given, fields)
     return Dataset(open_layout(chosen, given, fields, options))
+
+
+def _check_no_handle(source: Any) -> None:
+    """Refuse what holds the data or names it in another way, and say what to give instead."""
+    path = getattr(source, "filename", None) or getattr(source, "name", None)
+    if isinstance(path, str) and hasattr(source, "close") and not isinstance(source, os.PathLike):
+        kind = f"{type(source).__module__}.{type(source).__qualname__}"
+        raise InputError(f"open was given an open file ({kind}): give its path, {path!r}")
+    if isinstance(source, bytes):
+        raise InputError(
+            f"open was given bytes ({source[:60]!r}): a path is a string or a Path, as os.fsdecode() makes it"
+        )
+    if isinstance(source, Mapping):
+        raise InputError("open was given a mapping: give the folder as path and the mapping as fields=")
 
 
 def concat(datasets: Iterable[Dataset] | Iterable[MapDataset]) -> Dataset | MapDataset:

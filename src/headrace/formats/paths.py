@@ -10,6 +10,7 @@ import difflib
 import glob
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -68,11 +69,21 @@ def expand_item(item: str, suffixes: Sequence[str]) -> list[str]:
         base = os.path.abspath(item)
         return [f"{base}/{name}" for name in names]
     if os.path.lexists(item):
+        _check_regular(item)
         return [os.path.abspath(item)]
     found = [path for pattern in expand_braces(item) for path in _match(pattern)]
     if not found:
         raise _nothing(item)
     return [os.path.abspath(p) for p in found]
+
+
+def _check_regular(path: str) -> None:
+    """Refuse a FIFO, socket or device: opening one may wait for ever, and none has samples at known places."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        mode = os.stat(path).st_mode
+        kinds = (("a FIFO", stat.S_ISFIFO), ("a socket", stat.S_ISSOCK), ("a device", stat.S_ISBLK))
+        kind = next((name for name, is_kind in kinds if is_kind(mode)), "a device")
+        raise InputError(f"{path} is {kind}, not a file: write its content to a file first, and name that")
 
 
 def _match(pattern: str) -> list[str]:

@@ -17,8 +17,9 @@ from headrace.errors import PlanError
 from headrace.plan.bounds import lower_bound
 from headrace.plan.budget import Sizes
 from headrace.plan.candidates import Desk, direct, grouped, windowed
-from headrace.values.plan import ACCESSES, READ_MODES, RESIDENCIES, Candidate, Geometry, Plan, Switches
+from headrace.values.plan import Candidate, Geometry, Plan, Switches
 from headrace.values.run import Run
+from headrace.values.switches import check_switches
 
 SPLITS = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Shares of the memory that are tried as a resident region beside a sweep."""
@@ -30,6 +31,7 @@ READ_AT_ONCE_FOR_BOXES = "chunks cut the samples: they are put together from the
 
 def decide(run: Run, **forced: Any) -> Plan:
     """The cheapest plan for `run`. Any field of `Switches` may be forced by its name."""
+    forced = check_switches(forced)
     _check(run, forced)
     sizes = Sizes(run)
     desk = Desk(run=run, sizes=sizes, forced={k: v for k, v in forced.items() if v is not None})
@@ -122,12 +124,6 @@ def _check(run: Run, forced: dict[str, Any]) -> None:
         raise PlanError(
             f"no switch is called {', '.join(unknown)}; there are {', '.join(Switches.__dataclass_fields__)}"
         )
-    for key, allowed in (("read", READ_MODES), ("residency", RESIDENCIES), ("access", ACCESSES)):
-        if forced.get(key) is not None and forced[key] not in allowed:
-            raise PlanError(f"{key}={forced[key]!r}: expected one of {', '.join(allowed)}")
-    for key, least in (("max_read", 1), ("align", 1), ("round", 1), ("batches", 1), ("gap", 0), ("slots", 0)):
-        if forced.get(key) is not None and forced[key] < least:
-            raise PlanError(f"{key}={forced[key]!r}: expected at least {least}")
     for key in ("round", "lead", "span", "slots", "resident"):
         if forced.get(key) is not None and not 0 <= forced[key] <= MOST_SAMPLES:
             raise PlanError(f"{key}={forced[key]!r}: expected 0 to {MOST_SAMPLES:,}")

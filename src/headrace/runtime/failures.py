@@ -9,6 +9,7 @@ bytes that were kept of it are not the bytes of the file.
 from __future__ import annotations
 
 import errno as errnos
+import math
 import os
 import threading
 import warnings
@@ -67,7 +68,9 @@ class Policy:
                 "choose on_error='warn' or 'skip', or leave max_failures out"
             )
         share = isinstance(max_failures, float)
-        if max_failures < 0 or (share and max_failures > 1) or isinstance(max_failures, bool):
+        known = share or (isinstance(max_failures, int) and not isinstance(max_failures, bool))
+        # Written so that NaN, which is neither below nor above anything, is refused too.
+        if not known or not 0 <= max_failures <= (1 if share else math.inf):
             raise InputError(
                 f"max_failures={max_failures!r}: expected a count (int) or a share of all samples (0.0 to 1.0)"
             )
@@ -147,14 +150,14 @@ class Failures:
 
 def read_error(failure: tuple[int, int, str, int, int, int, int], *, layout: Layout) -> DataError:
     """The error of one piece that the engine could not read: (id, part, path, offset, nbytes, errno, got)."""
-    sample, part, path, offset, nbytes, code, got = failure
+    sample, part, path, offset, nbytes, code, _ = failure
     field = _field_of(part, layout)
     where = f"sample {sample:,} of field {field!r} lies at bytes {offset:,}–{offset + nbytes:,}"
     named: dict[str, Any] = {"path": path, "offset": offset, "sample": sample}
     if code == 0:
         return TruncatedFileError(
-            f"{path} ends after byte {offset + max(got, 0):,} but {where}; the file was cut or is still being written: "
-            "copy it again, or leave such samples out with on_error='skip'",
+            f"{path} {_end_of(path, before=offset + nbytes)} but {where}; the file was cut or is still being written: "
+            "copy it again or restore it, or leave it out of the files that are opened",
             **named,
         )
     if code == errnos.ESTALE:
@@ -169,6 +172,15 @@ def read_error(failure: tuple[int, int, str, int, int, int, int], *, layout: Lay
         "(dmesg), or leave such samples out with on_error='skip'",
         **named,
     )
+
+
+def _end_of(path: str, *, before: int) -> str:
+    """Where a file ends that was too short for a sample: a read only knows that it got less than it asked for."""
+    try:
+        size = os.stat(path).st_size
+    except OSError:
+        return f"ended before byte {before:,}, and is now gone,"
+    return f"ends at byte {size:,}" if size < before else f"ended before byte {before:,} when it was read"
 
 
 def _field_of(part: int, layout: Layout) -> str:

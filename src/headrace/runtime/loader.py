@@ -46,6 +46,7 @@ class Loader:
         transform: a function of the batch, or a mapping of field names to functions of a field's values.
         collate: joins the samples (a list) of a map dataset into a batch.
         workers: threads (`workers_kind="processes"`: processes) for transforms and map datasets; 0 works in the loop.
+            None is 2, but 0 for a map dataset: threads call its `__getitem__` at the same time, on one object.
         on_error: "raise", "warn" or "skip" a sample that cannot be delivered; `max_failures` of them at most, as a
             count or as a share of the dataset.
         timeout: the deadline, in seconds, of every wait.
@@ -73,7 +74,7 @@ class Loader:
         step_seconds: float = 0.0,
         transform: Callable[[Batch], Any] | Mapping[str, Callable[[Any], Any]] | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
-        workers: int = 2,
+        workers: int | None = None,
         workers_kind: str = "threads",
         on_error: str = "raise",
         max_failures: float | None = None,

@@ -201,27 +201,27 @@ def _worker(work: Any, workers: Workers, remotes: dict[int, Remote]) -> Callable
 
     if workers.kind == "threads":
         return here
-    packed = [pack(Started(work, workers.start, worker), what=work.what) for worker in range(workers.count)]
+    packed = pack(Started(work, workers.start), what=work.what)
 
     def there(worker: int, item: Any) -> Any:
         if worker not in remotes:
-            remotes[worker] = Remote(packed[worker], method=workers.method)
-        return remotes[worker].call(item, timeout=workers.timeout, what=f"{work.what} for {describe(item)}")
+            remotes[worker] = Remote(packed, method=workers.method)
+        return remotes[worker].call((worker, item), timeout=workers.timeout, what=f"{work.what} for {describe(item)}")
 
     return there
 
 
 class Started:
-    """Work that calls the user's start function before its first item."""
+    """Work that calls the user's start function before its first item. One pickle serves all workers."""
 
-    def __init__(self, work: Callable[[Any], Made], start: Callable[[int], object] | None, worker: int) -> None:
+    def __init__(self, work: Callable[[Any], Made], start: Callable[[int], object] | None) -> None:
         self._work = work
         self._start = start
-        self._worker = worker
 
-    def __call__(self, item: Any) -> Made:
-        """The work's result for an item."""
+    def __call__(self, numbered: tuple[int, Any]) -> Made:
+        """The work's result for an item that is given with the worker's number."""
+        worker, item = numbered
         if self._start is not None:
-            self._start(self._worker)
+            self._start(worker)
             self._start = None
         return self._work(item)

@@ -23,6 +23,11 @@ import numpy as np
 from headrace.errors import DeadlineError, InputError, WorkerError
 from headrace.runtime.work import RemoteTraceback, sendable
 
+OTHERWISE = (
+    "use workers_kind='threads' if several threads may call it at once, or work in the loop (workers=0, or "
+    "num_workers=0 of torch's DataLoader)"
+)
+
 
 def pack(function: Callable[[Any], Any], *, what: str) -> bytes:
     """A function as bytes for another process."""
@@ -31,7 +36,7 @@ def pack(function: Callable[[Any], Any], *, what: str) -> bytes:
     except Exception as error:
         raise InputError(
             f"{what} cannot be sent to another process ({error}): define it at the top of a module (no lambda, no "
-            "local function, nothing that holds an open file), or use workers_kind='threads'"
+            f"local function, nothing that holds an open file), or {OTHERWISE}"
         ) from error
 
 
@@ -134,7 +139,10 @@ def _serve(connection: Connection) -> None:
     except EOFError:
         return
     except Exception as error:
-        function = error
+        function = InputError(
+            f"what was sent to the worker process cannot be loaded there ({type(error).__name__}: {error}): define it "
+            f"in a module that can be imported (not in a notebook or at a prompt), or {OTHERWISE}"
+        )
     # Either end may go first: the training process is killed, or it closed this worker.
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:

@@ -8,6 +8,7 @@ the step that failed. End, failure and leaving are told apart: `next()` after a 
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -267,7 +268,11 @@ def _summed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 
 def check_epoch(epoch: int, steps: Steps) -> int:
     """An epoch that the user names."""
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+    try:
+        epoch = -1 if isinstance(epoch, bool) else operator.index(epoch)
+    except TypeError as error:
+        raise InputError(f"set_epoch({epoch!r}): expected a whole number from 0") from error
+    if epoch < 0:
         raise InputError(f"set_epoch({epoch!r}): expected a whole number from 0")
     if steps.epochs is not None and epoch >= steps.epochs:
         raise InputError(f"set_epoch({epoch}): the run has the epochs 0..{steps.epochs - 1}")

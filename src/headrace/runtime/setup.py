@@ -21,6 +21,7 @@ from headrace.formats.check import check_unchanged
 from headrace.formats.dataset import Dataset
 from headrace.formats.map import MapDataset, is_map
 from headrace.order.make import make_order
+from headrace.runtime.checking import check_kind, check_names, check_values, loader_names, whole_numbers
 from headrace.runtime.failures import Failures, Policy
 from headrace.runtime.mapped import MapSource
 from headrace.runtime.metrics import EpochRecord
@@ -34,6 +35,7 @@ from headrace.values.plan import Plan
 from headrace.values.run import Order, Run, Steps
 
 KINDS = ("threads", "processes")
+WORKERS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Arguments:
     step_seconds: float = 0.0
     transform: Any = None
     collate: Callable[[list[Any]], Any] | None = None
-    workers: int = 2
+    workers: int | None = None
     workers_kind: str = "threads"
     on_error: str = "raise"
     max_failures: float | None = None
@@ -75,18 +77,14 @@ class Arguments:
                 f"global_batch_size={self.global_batch_size!r} and batch_size={self.batch_size!r}: give exactly one; "
                 "global_batch_size is the samples of a step, batch_size those of a step on one rank"
             )
-        for name, value, least in (
-            ("global_batch_size", self.global_batch_size, 1),
-            ("batch_size", self.batch_size, 1),
-            ("epochs", self.epochs, 1),
-            ("workers", self.workers, 0),
-        ):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise InputError(f"{name}={value!r}: expected a whole number from {least}")
+        # The only place that changes an argument: a NumPy integer is the number that it stands for.
+        for name, value in whole_numbers(self).items():
+            object.__setattr__(self, name, value)
         if self.workers_kind not in KINDS:
             raise InputError(f"workers_kind={self.workers_kind!r}: expected one of {', '.join(map(repr, KINDS))}")
-        if not self.timeout > 0:
-            raise InputError(f"timeout={self.timeout!r}: every wait has a deadline; give seconds above 0")
+        check_names(self.switches, known=loader_names(self))
+        check_kind(self, mapped=is_mapped(self.dataset))
+        check_values(self)
 
 
 def is_paths(given: object) -> bool:
@@ -94,6 +92,11 @@ def is_paths(given: object) -> bool:
     if isinstance(given, list | tuple):
         return bool(given) and all(isinstance(item, str | os.PathLike) for item in given)
     return isinstance(given, str | os.PathLike)
+
+
+def is_mapped(given: object) -> bool:
+    """Whether the samples come from the user's object rather than from files."""
+    return isinstance(given, MapDataset) or (not isinstance(given, Dataset) and not is_paths(given) and is_map(given))
 
 
 def read_plan(given: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -207,20 +210,12 @@ class Setup:
         return self.plans is not None and self.plans.after(record, next_epoch=next_epoch)
 
     def _first_plan(self) -> Plan | None:
-        given = [*self.arguments.switches, *([] if self.arguments.plan is None else ["plan"])]
         if self.mapped:
-            if given:
-                raise UnsupportedError(
-                    f"{', '.join(f'{k}=' for k in given)}: a map dataset reads its samples itself, "
-                    "so there is nothing to plan but the order; leave these out, or open the files with headrace.open()"
-                )
             return None
         if self.arguments.plan is None:
             from headrace.plan.decide import decide
 
             return decide(self.run, **self.arguments.switches)
-        if self.arguments.switches:
-            raise InputError(f"{', '.join(f'{k}=' for k in given)}: a saved plan has all its switches; leave them out")
         from headrace.plan.persist import plan_from_dict
 
         return plan_from_dict(read_plan(self.arguments.plan), self.run)
@@ -243,12 +238,15 @@ class Setup:
 
     @cached_property
     def workers(self) -> Workers:
-        """Who does the work beside the loop."""
+        """Who does the work beside the loop. Threads call the user's dataset only if they were asked for."""
         a = self.arguments
+        count = a.workers
+        if count is None:
+            count = 0 if self.mapped and a.workers_kind == "threads" else WORKERS
         return Workers(
-            count=a.workers,
+            count=count,
             kind=a.workers_kind,
-            ahead=a.ahead if a.ahead is not None else 2 * max(a.workers, 1),
+            ahead=a.ahead if a.ahead is not None else 2 * max(count, 1),
             timeout=a.timeout,
             method=a.start_method,
             start=a.start_worker,
@@ -280,10 +278,6 @@ class Setup:
 
         plan = self.plan
         assert plan is not None
-        if self.arguments.collate is not None:
-            raise UnsupportedError(
-                "collate= joins the samples of a map dataset; a dataset of files comes as whole arrays: use transform="
-            )
         return StorageSource(
             plan=plan,
             spans=partial(expand, plan, start),

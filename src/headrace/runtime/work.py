@@ -69,7 +69,7 @@ def sendable(error: Exception) -> Exception:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What a worker made of one step: the value for the user (None if there is none), its samples, and what failed."""
+    """What a worker made of one step: the value for the user (None if all of it failed), its samples, what failed."""
 
     value: Any
     ids: I64
@@ -100,11 +100,11 @@ class Transform:
     def __call__(self, batch: Batch) -> Any:
         """The transform's result for this batch."""
         if not isinstance(self.given, Mapping):
-            return self.given(batch)
+            return returned(self.given(batch), "a batch")
         fields = dict(batch.items())
         for name, function in self.given.items():
             try:
-                fields[name] = function(batch[name])
+                fields[name] = returned(function(batch[name]), "the field's values")
             except Exception as error:
                 error.add_note(f"in the transform of field {name!r}")
                 raise
@@ -148,7 +148,7 @@ class MapWork:
         if not samples or (failed and self._stop):
             return Made(None, ids[:0], task.epoch, task.step, failed)
         try:
-            value = self._collate(samples)
+            value = returned(self._collate(samples), "a batch")
         except Exception as error:
             failed.append(caught(ids, "collate", error))
             return Made(None, ids[:0], task.epoch, task.step, failed)
@@ -191,6 +191,13 @@ def transformed(
         return Made(transform(value), ids, epoch, step, failed)
     except Exception as error:
         return Made(None, ids[:0], epoch, step, [*failed, caught(ids, "transform", error)])
+
+
+def returned(value: Any, what: str) -> Any:
+    """What the user's function returned. None is a `return` that was forgotten, and would train on nothing."""
+    if value is None:
+        raise TypeError(f"the function returned None instead of {what}: does every path through it end in a return?")
+    return value
 
 
 def caught(ids: I64, stage: str, error: Exception) -> Failed:

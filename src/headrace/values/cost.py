@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
+
+from headrace.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,12 @@ class Storage:
     cached: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("iops", "bandwidth"):
-            if not getattr(self, key) > 0:
-                raise ValueError(f"Storage({key}={getattr(self, key)!r}): must be above 0")
-        if self.latency < 0:
-            raise ValueError(f"Storage(latency={self.latency!r}): must not be negative")
+        for key, unit in (("iops", "operations a second"), ("bandwidth", "bytes a second"), ("latency", "seconds")):
+            value = getattr(self, key)
+            known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if not known or value < 0 or (value == 0 and key != "latency"):
+                least = "0 or more" if key == "latency" else "above 0"
+                raise InputError(f"Storage({key}={value!r}): expected {unit}, a finite number {least}")
 
     def seconds(self, operations: float, nbytes: float) -> float:
         """Time of reads that are in flight together."""
