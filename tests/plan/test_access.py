@@ -53,7 +53,7 @@ def test_access_can_be_forced_and_is_part_of_what_the_hash_names():
         ({"read": "sweep", "residency": "none", "lead": 10**6}, "lead=1,000,000"),
         ({"read": "sweep", "residency": "none", "round": 2**40}, "round=1099511627776: expected 0 to"),
         ({"resident": 10**7, "memory": 1 << 19}, "no plan for resident=10000000"),
-        ({"resident": -1}, "resident=-1: expected 0 to"),
+        ({"resident": -1}, "resident=-1: expected a whole number from 0"),
     ],
 )
 def test_what_is_forced_beyond_the_memory_is_refused(forced, words):
