@@ -218,10 +218,11 @@ try:
             pass
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-    if where == "loop":
-        del batch
-        timer.join()
-        print(psutil.Process().num_threads() - before, flush=True)
+if where == "loop":
+    timer.join()
+    # Between two epochs the next one is on its way already; that ends with the loader.
+    del batch, loader
+    print(psutil.Process().num_threads() - before, flush=True)
 """
 
 

@@ -216,9 +216,13 @@ class EpochIterator:
     def __init__(self, loader: Loader, session: Session) -> None:
         self._loader = loader
         self._session = session
-        self._pass = session.begin()
-        # Not a generator: after a failure, a generator's next() would look like the end.
-        self._finalizer = weakref.finalize(self, session.leave, self._pass)
+        try:
+            self._pass = session.begin()
+            # Not a generator: after a failure, a generator's next() would look like the end.
+            self._finalizer = weakref.finalize(self, session.leave, self._pass)
+        except BaseException:  # also an interrupt: there is no iterator whose end would close what runs
+            session.abandon()
+            raise
 
     def __iter__(self) -> EpochIterator:
         return self

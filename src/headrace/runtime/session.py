@@ -162,6 +162,12 @@ class Session:
         if self.position.epoch == current.epoch:
             self._close_pipeline()
 
+    def abandon(self) -> None:
+        """The start of a pass did not come to its end: nothing runs on that nobody holds."""
+        if self._pass is not None:
+            self.leave(self._pass)
+        self._close_pipeline()
+
     def close(self) -> None:
         """Close everything, for good."""
         self._end_pass("closed", "the loader was closed")
@@ -213,8 +219,12 @@ class Session:
         if self._pipeline is not None:
             return False
         pipeline = self._start(wanted)
-        pipeline.open()  # one that does not open is not kept
-        self._pipeline, self._expected = pipeline, wanted
+        try:
+            pipeline.open()
+            self._pipeline, self._expected = pipeline, wanted
+        except BaseException:  # also an interrupt: what did not open is not kept
+            pipeline.close()
+            raise
         return True
 
     def _fail(self, current: Pass, error: BaseException) -> None:
