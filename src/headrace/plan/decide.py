@@ -26,6 +26,7 @@ SPLITS = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 WORTH = 0.98
 """A more involved candidate must cost less than this share of a simpler one to be taken."""
 MOST_SAMPLES = 2**32 - 2
+MAPPED = "what top shows as resident includes pages of the page cache that are mapped; the kernel takes them back at will"
 READ_AT_ONCE_FOR_BOXES = "chunks cut the samples: they are put together from the arena, not read into their batch"
 
 
@@ -161,6 +162,8 @@ def _reason(candidate: Candidate, chosen: Candidate) -> str:
 def _notes(run: Run, switches: Switches) -> Iterator[str]:
     if not run.cost.storage.source.startswith("measured"):
         yield f"the storage is {run.cost.storage.source}, not measured: {run.cost.storage.name}"
+    if switches.access == "mapped":
+        yield MAPPED
     if switches.read == "direct" and any(p.box is not None for p in run.layout.parts):
         yield READ_AT_ONCE_FOR_BOXES
     yield from run.layout.notes
