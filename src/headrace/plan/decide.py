@@ -26,7 +26,7 @@ SPLITS = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 WORTH = 0.98
 """A more involved candidate must cost less than this share of a simpler one to be taken."""
 MOST_SAMPLES = 2**32 - 2
-MAPPED = "what top shows as resident includes pages of the page cache that are mapped; the kernel takes them back at will"
+MAPPED = "what top shows as resident includes mapped pages of the page cache; the kernel takes them back at will"
 READ_AT_ONCE_FOR_BOXES = "chunks cut the samples: they are put together from the arena, not read into their batch"
 
 
