@@ -94,6 +94,7 @@ void Mapped::take(const Span& span, const std::vector<std::int32_t>& reads, std:
     const std::int64_t before = faults_;
     if (took > suspicious_ns(copied)) faults_ = disk_faults();
     means_.files.trust().copied(copied, faults_ - before);
+    sources_.clear();  // only the table of files decides how long one stays open
 }
 
 }  // namespace headrace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.errors import ChangedFileError
+from headrace.errors import ChangedFileError, ClosedError
 from headrace.values.plan import RESIDENCIES
 
 
@@ -112,6 +112,20 @@ def test_a_file_that_changes_in_the_last_epoch_is_named_at_its_end(rows):
 
     with pytest.raises(ChangedFileError, match="changed after the dataset was opened"):
         train()
+    assert not loader.report().to_dict()["epochs"][0]["finished"]
+    loader.close()
+
+
+def test_an_end_that_is_a_failure_does_not_turn_into_an_end(rows):
+    """Asked again, the iterator says that it failed."""
+    with hr.Loader(rows, global_batch_size=4000, epochs=1, memory="8MiB") as loader:
+        batches = iter(loader)
+        next(batches)
+        rows.touch()
+        with pytest.raises(ChangedFileError):
+            next(batches)
+        with pytest.raises(ClosedError, match="it failed with ChangedFileError"):
+            next(batches)
 
 
 def test_a_loader_that_is_collected_in_its_own_thread_ends(rows):

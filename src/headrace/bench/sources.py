@@ -11,6 +11,7 @@ HDF5 file does not survive a fork. `item` reads one sample; `rows` fills arrays 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,7 +26,7 @@ I64 = npt.NDArray[np.int64]
 Arrays = dict[str, Any]
 
 
-class Source:
+class Source(ABC):
     """Samples in files that hold rows: what differs between formats is how a file is opened."""
 
     def __init__(self, spec: Spec, way: str = "each") -> None:
@@ -80,11 +81,13 @@ class Source:
             self._kept[number] = self._open(number)
         return self._kept[number]
 
+    @abstractmethod
     def _open(self, number: int) -> Arrays:
-        raise NotImplementedError
+        """The arrays of one file, by field."""
 
     def _close(self, arrays: Arrays) -> None:
         """Let go of what `_open` gave."""
+        arrays.clear()
 
     def _fill(self, array: Any, rows: I64, out: npt.NDArray[Any]) -> None:
         out[:] = array[rows]
@@ -139,9 +142,12 @@ class NpyFiles(Source):
         first = np.load(self.files[0])
         self.kinds = {self.fields[0]: (first.dtype.newbyteorder("="), first.shape)}
 
+    def _open(self, number: int) -> Arrays:
+        return {self.fields[0]: np.load(self.files[number])}
+
     def item(self, sample: int) -> Arrays:
         """The values of one sample."""
-        return {self.fields[0]: np.load(self.files[sample])}
+        return self._open(sample)
 
     def rows(self, ids: I64) -> Arrays:
         """The values of several samples, file after file."""

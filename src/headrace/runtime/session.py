@@ -12,7 +12,7 @@ import operator
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import ClosedError, DataError, DeadlineError, InputError, TransformError
@@ -26,12 +26,16 @@ from headrace.values.run import Steps
 
 @dataclass
 class Pass:
-    """One pass: its epoch, and whether it is running, ended, left, failed, or replaced by another."""
+    """One pass: its epoch, and whether it is running, ended, left, failed, or replaced by another.
+
+    Threads that share it take turns.
+    """
 
     epoch: int
     handed: int = 0
     state: str = "running"
     why: str = ""
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Session:
@@ -68,7 +72,6 @@ class Session:
         self._resumed = False
         self._requested: int | None = None
         self._closed = False
-        self._turn = threading.Lock()
         self._timeout = timeout
         self._before: dict[str, float] = {}
         self._planned_before: dict[str, int] = {}
@@ -125,12 +128,12 @@ class Session:
 
         Threads that share an iterator take turns: each value goes to one of them, and the end to all.
         """
-        if not self._turn.acquire(timeout=self._timeout):
+        if not current.turn.acquire(timeout=self._timeout):
             raise DeadlineError(f"another thread has waited for this loader's next batch for {self._timeout:g} s")
         try:
             return self._advance(current)
         finally:
-            self._turn.release()
+            current.turn.release()
 
     def _advance(self, current: Pass) -> Any:
         if current.state == "ended":
@@ -234,13 +237,17 @@ class Session:
         self._close_pipeline()
 
     def _finish(self, current: Pass) -> None:
+        over = self._steps.epochs is not None and self.position.epoch >= self._steps.epochs
+        if over:
+            try:
+                self._check()  # every other epoch's files are looked at before the next one
+            except BaseException as error:
+                self._fail(current, error)
+                raise
         current.state = "ended"
         self._meter.end(self.counters(), finished=True)
-        over = self._steps.epochs is not None and self.position.epoch >= self._steps.epochs
         if over or not self._across_epochs:
             self._close_pipeline()
-        if over:
-            self._check()  # every other epoch's files are looked at before the next one
 
     def _end_pass(self, state: str, why: str) -> None:
         if self._pass is not None and self._pass.state == "running":
